@@ -1,0 +1,439 @@
+//! The contract between the library and what executes it.
+
+use core::future::Future;
+
+use crate::element::ElementType;
+use crate::error::{Error, Operand};
+use crate::kernel::KernelChoice;
+use crate::layout::Placement;
+use crate::operands::Operands;
+use crate::problem::Problem;
+use crate::view::AnyMatrixMut;
+
+/// What a plan may choose from.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct PlanOptions {
+    /// The kernel. The default is that the backend picks.
+    pub kernel: KernelChoice,
+}
+
+impl PlanOptions {
+    /// Asks for a kernel.
+    #[must_use]
+    pub fn kernel(kernel: KernelChoice) -> Self {
+        Self { kernel }
+    }
+}
+
+/// What a plan decided, as plain data.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct PlanSummary {
+    /// The kernel's name.
+    pub kernel: String,
+    /// Why this kernel.
+    pub reason: String,
+    /// What the kernel had to give up or add (a smaller K strip, a second pass, several dispatches).
+    pub notes: Vec<String>,
+    /// Workgroups of each dispatch, x, y, z.
+    pub dispatches: Vec<[u32; 3]>,
+    /// Threads of a workgroup.
+    pub workgroup_threads: usize,
+    /// Rows and columns of C one workgroup computes.
+    pub block_tile: [usize; 2],
+    /// Rows and columns of C one thread computes.
+    pub thread_tile: [usize; 2],
+    /// Length of a strip along K, 0 where there are no strips.
+    pub k_tile_size: usize,
+    /// Elements of A a load fetches.
+    pub load_width: usize,
+    /// Bytes of workgroup memory a workgroup uses.
+    pub workgroup_bytes: usize,
+    /// Bytes of device memory the plan holds besides the operands.
+    pub scratch_bytes: u64,
+}
+
+impl PlanSummary {
+    /// A summary with a kernel's name and the reason for it, everything else empty.
+    #[must_use]
+    pub fn new(kernel: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self {
+            kernel: kernel.into(),
+            reason: reason.into(),
+            notes: Vec::new(),
+            dispatches: Vec::new(),
+            workgroup_threads: 0,
+            block_tile: [0; 2],
+            thread_tile: [0; 2],
+            k_tile_size: 0,
+            load_width: 1,
+            workgroup_bytes: 0,
+            scratch_bytes: 0,
+        }
+    }
+}
+
+/// What a device is.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct DeviceInfo {
+    /// The backend's name: `cpu`, `wgsl`.
+    pub backend: &'static str,
+    /// The device's own name.
+    pub name: String,
+    /// Driver and version, or the library that does the work.
+    pub driver: String,
+    /// Element types operands may have here.
+    pub elements: Vec<ElementType>,
+    /// Limits and capabilities worth knowing, name and value.
+    pub properties: Vec<(String, String)>,
+}
+
+impl DeviceInfo {
+    /// A description without element types or properties.
+    #[must_use]
+    pub fn new(backend: &'static str, name: impl Into<String>, driver: impl Into<String>) -> Self {
+        Self {
+            backend,
+            name: name.into(),
+            driver: driver.into(),
+            elements: Vec::new(),
+            properties: Vec::new(),
+        }
+    }
+}
+
+/// A one-dimensional array of elements on a device.
+pub trait Tensor {
+    /// Element type.
+    fn element(&self) -> ElementType;
+    /// Number of elements.
+    fn len(&self) -> usize;
+    /// Whether there is no element.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Whether two tensors live in one allocation, and so may overlap.
+    fn same_allocation(&self, other: &Self) -> bool;
+    /// Bytes from the start of the allocation to element 0.
+    fn byte_offset(&self) -> usize {
+        0
+    }
+}
+
+/// Where a matrix starts in a tensor; its shape and strides are the plan's.
+#[derive(Debug)]
+#[allow(clippy::exhaustive_structs, reason = "a tensor and an offset, nothing else")]
+pub struct TensorSlice<'a, T> {
+    /// The tensor.
+    pub tensor: &'a T,
+    /// Index of element (0, 0) of matrix 0.
+    pub offset: usize,
+}
+
+impl<T> Clone for TensorSlice<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for TensorSlice<'_, T> {}
+
+impl<'a, T> TensorSlice<'a, T> {
+    /// A matrix that starts at element `offset` of `tensor`.
+    #[must_use]
+    pub fn new(tensor: &'a T, offset: usize) -> Self {
+        Self { tensor, offset }
+    }
+}
+
+impl<'a, T> From<&'a T> for TensorSlice<'a, T> {
+    fn from(tensor: &'a T) -> Self {
+        Self { tensor, offset: 0 }
+    }
+}
+
+/// B as it is, or as [`Backend::pack_b`] prepared it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BOperand<'a, B: Backend> {
+    /// In the layout the problem states.
+    Plain(TensorSlice<'a, B::Tensor>),
+    /// In the layout the plan's kernel likes best.
+    Packed(&'a B::PackedB),
+}
+
+/// The operands of one execution, on the device.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Args<'a, B: Backend> {
+    /// The left factor.
+    pub a: TensorSlice<'a, B::Tensor>,
+    /// The right factor.
+    pub b: BOperand<'a, B>,
+    /// The output; read first when beta ≠ 0.
+    pub c: TensorSlice<'a, B::Tensor>,
+    /// One value a column, when the problem has a bias.
+    pub bias: Option<TensorSlice<'a, B::Tensor>>,
+}
+
+impl<'a, B: Backend> Args<'a, B> {
+    /// A, B and C; each a tensor, or a [`TensorSlice`] that starts inside one.
+    pub fn new(
+        a: impl Into<TensorSlice<'a, B::Tensor>>,
+        b: impl Into<TensorSlice<'a, B::Tensor>>,
+        c: impl Into<TensorSlice<'a, B::Tensor>>,
+    ) -> Self {
+        Self { a: a.into(), b: BOperand::Plain(b.into()), c: c.into(), bias: None }
+    }
+
+    /// A, a packed B, and C.
+    pub fn with_packed_b(
+        a: impl Into<TensorSlice<'a, B::Tensor>>,
+        b: &'a B::PackedB,
+        c: impl Into<TensorSlice<'a, B::Tensor>>,
+    ) -> Self {
+        Self { a: a.into(), b: BOperand::Packed(b), c: c.into(), bias: None }
+    }
+
+    /// Adds the bias.
+    #[must_use]
+    pub fn bias(mut self, bias: impl Into<TensorSlice<'a, B::Tensor>>) -> Self {
+        self.bias = Some(bias.into());
+        self
+    }
+
+    /// Checks tensors against a problem: element types, bounds, and C apart from the inputs.
+    ///
+    /// Backends call it first in [`Backend::execute`]. A and B are not looked at where the problem
+    /// does not read them.
+    ///
+    /// # Errors
+    /// [`Error::ElementTypeMismatch`], [`Error::ViewOutOfBounds`], [`Error::MissingOperand`],
+    /// [`Error::UnexpectedOperand`], [`Error::BiasLength`] or [`Error::Aliasing`].
+    pub fn check(&self, problem: &Problem) -> Result<(), Error> {
+        if problem.is_empty() {
+            return Ok(());
+        }
+        let c = Placement {
+            offset: self.c.offset,
+            shape: problem.c_shape(),
+            layout: problem.c_layout,
+        };
+        check_tensor(Operand::C, self.c.tensor, c, problem.c)?;
+        if problem.reads_factors() {
+            let a = Placement {
+                offset: self.a.offset,
+                shape: problem.a_shape(),
+                layout: problem.a_layout,
+            };
+            check_tensor(Operand::A, self.a.tensor, a, problem.a)?;
+            check_apart(self.c.tensor, c, Operand::A, self.a.tensor, a)?;
+            if let BOperand::Plain(b) = &self.b {
+                let place = Placement {
+                    offset: b.offset,
+                    shape: problem.b_shape(),
+                    layout: problem.b_layout,
+                };
+                check_tensor(Operand::B, b.tensor, place, problem.b)?;
+                check_apart(self.c.tensor, c, Operand::B, b.tensor, place)?;
+            }
+        }
+        match (&self.bias, problem.bias) {
+            (None, false) => Ok(()),
+            (None, true) => Err(Error::MissingOperand {
+                operand: Operand::Bias,
+                why: "the problem adds a bias",
+            }),
+            (Some(_), false) => Err(Error::UnexpectedOperand {
+                operand: Operand::Bias,
+                why: "the problem adds none",
+            }),
+            (Some(bias), true) => {
+                let available = bias.tensor.len().saturating_sub(bias.offset);
+                if available < problem.n {
+                    return Err(Error::BiasLength { found: available, expected: problem.n });
+                }
+                let place = Placement {
+                    offset: bias.offset,
+                    shape: crate::layout::Shape::new(1, problem.n),
+                    layout: crate::layout::Layout::row_major(1, problem.n),
+                };
+                check_tensor(Operand::Bias, bias.tensor, place, problem.bias_element())?;
+                check_apart(self.c.tensor, c, Operand::Bias, bias.tensor, place)
+            }
+        }
+    }
+}
+
+fn check_tensor<T: Tensor>(
+    operand: Operand,
+    tensor: &T,
+    place: Placement,
+    expected: ElementType,
+) -> Result<(), Error> {
+    if tensor.element() != expected {
+        return Err(Error::ElementTypeMismatch { operand, found: tensor.element(), expected });
+    }
+    place.check_bounds(tensor.len())
+}
+
+/// Refuses an input that shares elements with C.
+///
+/// Views of equal element size and alignment are compared exactly where [`Placement::overlaps`] is
+/// exact, others by the bytes they span.
+fn check_apart<T: Tensor>(
+    c_tensor: &T,
+    c: Placement,
+    operand: Operand,
+    tensor: &T,
+    input: Placement,
+) -> Result<(), Error> {
+    if !c_tensor.same_allocation(tensor) {
+        return Ok(());
+    }
+    let bytes = |tensor: &T, place: &Placement| {
+        let span = place.span()?;
+        let size = tensor.element().size();
+        Some((tensor.byte_offset() + span.start * size, tensor.byte_offset() + span.end * size))
+    };
+    let (Some((c_first, c_end)), Some((first, end))) = (bytes(c_tensor, &c), bytes(tensor, &input))
+    else {
+        return Ok(());
+    };
+    if c_first >= end || first >= c_end {
+        return Ok(());
+    }
+    let size = c_tensor.element().size();
+    let comparable = size == tensor.element().size()
+        && c_tensor.byte_offset().is_multiple_of(size)
+        && tensor.byte_offset().is_multiple_of(size);
+    if comparable {
+        let shift = |tensor: &T, place: Placement| Placement {
+            offset: place.offset + tensor.byte_offset() / size,
+            ..place
+        };
+        if !shift(c_tensor, c).overlaps(&shift(tensor, input)) {
+            return Ok(());
+        }
+    }
+    Err(Error::Aliasing { operand, c_first, c_end, first, end })
+}
+
+/// How far a long piece of work has come: parts done, and parts in all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::exhaustive_structs, reason = "a count and its total")]
+pub struct Progress {
+    /// Parts finished.
+    pub done: u64,
+    /// Parts in all.
+    pub total: u64,
+}
+
+/// Something that computes `C = activation(alpha · A · B + beta · C + bias)`.
+///
+/// # The numerical contract
+/// Every implementation keeps it, for every kernel it has:
+///
+/// - **beta = 0 never reads C.** C may hold NaN, or be uninitialised; the result does not depend on
+///   it. At beta ≠ 0 C is read once.
+/// - **alpha = 0 or K = 0 never reads A or B**, nor need they be valid. The result is
+///   `activation(beta · C + bias)`.
+/// - **M, N or batch 0 does nothing** and succeeds.
+/// - **Only C's own elements are written.** Gaps between rows, neighbours in a shared word, and
+///   everything outside the view keep their bits.
+/// - **C may not share an element with A, B or the bias**: that is an error, found before anything
+///   is written. Blocks of one matrix that do not overlap are fine.
+/// - **Accumulation** is in the problem's accumulator type, in any order and with or without fused
+///   multiply-add. The error of each element is at most `γ_K · |alpha| · Σ|a||b|` plus the rounding
+///   of the epilogue and of the output type (see [`crate::oracle`]); sums that are exact in the
+///   accumulator's precision are exact.
+/// - **NaN and infinity propagate** on the CPU: a product is never skipped because a factor is zero.
+///   WGSL promises nothing about non-finite values: there a non-finite operand makes its own row
+///   (of A) or column (of B) of C unspecified, and nothing else.
+/// - **Output conversion** rounds to nearest, ties to even, once; overflow gives infinity in float
+///   types, and saturates in i8.
+/// - **Same plan, same operands, same device: same bits.**
+pub trait Backend: Sized {
+    /// An array on the device.
+    type Tensor: Tensor + core::fmt::Debug;
+    /// A prepared computation.
+    type Plan: core::fmt::Debug;
+    /// B in a kernel's own layout.
+    type PackedB: core::fmt::Debug;
+
+    /// What the device is and can do.
+    fn info(&self) -> DeviceInfo;
+
+    /// Allocates `len` elements; their values are unspecified.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], or [`Error::LimitExceeded`] past the device's largest buffer.
+    fn alloc(&self, element: ElementType, len: usize) -> Result<Self::Tensor, Error>;
+
+    /// Copies `bytes` to the elements from `offset` on; `bytes` is a whole number of elements.
+    ///
+    /// The copy is ordered before every later execution and download.
+    ///
+    /// # Errors
+    /// [`Error::ViewOutOfBounds`] if the tensor ends before, or a device error.
+    fn upload(&self, tensor: &Self::Tensor, offset: usize, bytes: &[u8]) -> Result<(), Error>;
+
+    /// Copies all elements back, after everything submitted before.
+    ///
+    /// # Errors
+    /// [`Error::DeviceLost`], [`Error::OutOfMemory`] or [`Error::Timeout`].
+    fn download(&self, tensor: &Self::Tensor) -> impl Future<Output = Result<Vec<u8>, Error>>;
+
+    /// Decides how `problem` is computed and prepares it, without touching any operand.
+    ///
+    /// # Errors
+    /// Whatever [`Problem::validate`] finds; [`Error::ElementTypeUnavailable`],
+    /// [`Error::KernelUnsuitable`], [`Error::Misaligned`] or [`Error::LimitExceeded`] when this
+    /// device or the kernel asked for cannot do it.
+    fn plan(&self, problem: &Problem, options: &PlanOptions) -> Result<Self::Plan, Error>;
+
+    /// What a plan decided.
+    fn summary<'p>(&self, plan: &'p Self::Plan) -> &'p PlanSummary;
+
+    /// Enqueues a planned computation; the host does not wait for it.
+    ///
+    /// The numerical contract above holds for the operands in `args`.
+    ///
+    /// # Errors
+    /// Whatever [`Args::check`] finds, [`Error::PackedMismatch`], [`Error::Misaligned`], or a device
+    /// error. Nothing has been written to C then.
+    fn execute(&self, plan: &Self::Plan, args: &Args<'_, Self>) -> Result<(), Error>;
+
+    /// Rearranges B for repeated use with `plan`.
+    ///
+    /// # Errors
+    /// As [`Backend::execute`] for B alone, and [`Error::OutOfMemory`].
+    fn pack_b(
+        &self,
+        plan: &Self::Plan,
+        b: TensorSlice<'_, Self::Tensor>,
+    ) -> Result<Self::PackedB, Error>;
+
+    /// Waits until everything submitted before has finished.
+    ///
+    /// # Errors
+    /// [`Error::DeviceLost`] or [`Error::Timeout`].
+    fn sync(&self) -> impl Future<Output = Result<(), Error>>;
+
+    /// Computes on host memory: `c` is read first when the problem reads C, then overwritten.
+    ///
+    /// `problem` has the layouts of `operands` and `c`; [`crate::Gemm`] sees to that.
+    ///
+    /// # Errors
+    /// As [`Backend::plan`], [`Backend::execute`] and [`Backend::download`].
+    fn run_host(
+        &self,
+        problem: &Problem,
+        options: &PlanOptions,
+        operands: &Operands<'_>,
+        c: AnyMatrixMut<'_>,
+        progress: &dyn Fn(Progress),
+    ) -> impl Future<Output = Result<PlanSummary, Error>>;
+}

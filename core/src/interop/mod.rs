@@ -1,0 +1,6 @@
+//! Zero-copy views of other crates' matrices.
+
+#[cfg(feature = "faer")]
+mod faer;
+#[cfg(feature = "ndarray")]
+mod ndarray;

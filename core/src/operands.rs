@@ -1,0 +1,114 @@
+//! The operands of a one-shot product, on the host.
+
+use crate::element::ElementType;
+use crate::error::{Error, Operand};
+use crate::problem::Problem;
+use crate::view::{AnyMatrixRef, AnyVectorRef};
+
+/// A, B, and where the problem asks for them C and the bias.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Operands<'a> {
+    /// The left factor, M×K.
+    pub a: AnyMatrixRef<'a>,
+    /// The right factor, K×N.
+    pub b: AnyMatrixRef<'a>,
+    /// What beta scales, M×N; only read at beta ≠ 0.
+    pub c: Option<AnyMatrixRef<'a>>,
+    /// One value a column of C.
+    pub bias: Option<AnyVectorRef<'a>>,
+}
+
+impl<'a> Operands<'a> {
+    /// A and B.
+    pub fn new(a: impl Into<AnyMatrixRef<'a>>, b: impl Into<AnyMatrixRef<'a>>) -> Self {
+        Self { a: a.into(), b: b.into(), c: None, bias: None }
+    }
+
+    /// Adds the matrix that beta scales.
+    #[must_use]
+    pub fn c(mut self, c: impl Into<AnyMatrixRef<'a>>) -> Self {
+        self.c = Some(c.into());
+        self
+    }
+
+    /// Adds the bias.
+    #[must_use]
+    pub fn bias(mut self, bias: impl Into<AnyVectorRef<'a>>) -> Self {
+        self.bias = Some(bias.into());
+        self
+    }
+
+    /// The problem these operands state: sizes, batch, element types and layouts from the views,
+    /// `c` as the output type, a bias if there is one; alpha 1, beta 0 and no activation.
+    ///
+    /// # Errors
+    /// [`Error::InnerDimensionMismatch`] if A's columns are not B's rows, and
+    /// [`Error::ShapeMismatch`] if their batches differ.
+    pub fn problem(&self, c: ElementType) -> Result<Problem, Error> {
+        let (a, b) = (self.a.shape(), self.b.shape());
+        if a.cols != b.rows {
+            return Err(Error::InnerDimensionMismatch { a_cols: a.cols, b_rows: b.rows });
+        }
+        let mut problem = Problem::new(a.rows, b.cols, a.cols)
+            .batch(a.batch)
+            .a_layout(self.a.placement().layout)
+            .b_layout(self.b.placement().layout)
+            .bias(self.bias.is_some());
+        problem.a = self.a.element();
+        problem.b = self.b.element();
+        problem.c = c;
+        if b.batch != a.batch {
+            return Err(Error::ShapeMismatch {
+                operand: Operand::B,
+                found: b.to_array(),
+                expected: problem.b_shape().to_array(),
+            });
+        }
+        Ok(problem)
+    }
+
+    /// Checks the operands against a problem.
+    ///
+    /// # Errors
+    /// [`Error::InnerDimensionMismatch`], [`Error::ShapeMismatch`],
+    /// [`Error::ElementTypeMismatch`], [`Error::MissingOperand`],
+    /// [`Error::UnexpectedOperand`] or [`Error::BiasLength`].
+    pub fn check(&self, problem: &Problem) -> Result<(), Error> {
+        let (a, b) = (self.a.shape(), self.b.shape());
+        if a.cols != b.rows {
+            return Err(Error::InnerDimensionMismatch { a_cols: a.cols, b_rows: b.rows });
+        }
+        problem.check_operand(Operand::A, a, self.a.element())?;
+        problem.check_operand(Operand::B, b, self.b.element())?;
+        if let Some(c) = self.c {
+            problem.check_operand(Operand::C, c.shape(), c.element())?;
+        } else if problem.reads_c() && !problem.is_empty() {
+            return Err(Error::MissingOperand {
+                operand: Operand::C,
+                why: "beta is not 0, so C is read",
+            });
+        }
+        match (&self.bias, problem.bias) {
+            (None, true) => Err(Error::MissingOperand {
+                operand: Operand::Bias,
+                why: "the problem adds a bias",
+            }),
+            (Some(_), false) => Err(Error::UnexpectedOperand {
+                operand: Operand::Bias,
+                why: "the problem adds none",
+            }),
+            (Some(bias), true) if bias.len() != problem.n => {
+                Err(Error::BiasLength { found: bias.len(), expected: problem.n })
+            }
+            (Some(bias), true) if bias.element() != problem.bias_element() => {
+                Err(Error::ElementTypeMismatch {
+                    operand: Operand::Bias,
+                    found: bias.element(),
+                    expected: problem.bias_element(),
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Arithmetic: which outputs a thread owns and how they are accumulated.
+
+use crate::element::{Element, ElementType};
+
+/// The multiply-accumulate a compute policy is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Multiply {
+    /// `acc = a · b + acc` on f32, one scalar at a time.
+    ScalarFma,
+    /// `acc = a · b + acc` on i32, one scalar at a time, modulo 2³².
+    ScalarMac,
+}
+
+/// Arithmetic of a tiled kernel. Sizes are in elements.
+pub trait ComputePolicy: 'static {
+    /// The name used in plans.
+    const NAME: &'static str;
+    /// Rows of C one thread accumulates.
+    const THREAD_TILE_M: usize;
+    /// Columns of C one thread accumulates.
+    const THREAD_TILE_N: usize;
+    /// Lanes of a wave that own different outputs.
+    const EFFECTIVE_LANES: usize = 64;
+    /// Steps along K that one multiply-accumulate consumes.
+    const K_STEP: usize = 1;
+    /// The instruction it is made of.
+    const MULTIPLY: Multiply;
+    /// Element type of a fragment of A in registers.
+    type ElemA: Element;
+    /// Element type of a fragment of B in registers.
+    type ElemB: Element;
+    /// Element type of the accumulator.
+    type Accumulator: Element;
+
+    /// First row and column, within the block tile, of the outputs that thread `tid` owns.
+    ///
+    /// Threads run along N first: with `BLOCK_TILE_N / THREAD_TILE_N` threads to a row of tiles,
+    /// row = ⌊tid / threads⌋ · THREAD_TILE_M and column = (tid mod threads) · THREAD_TILE_N.
+    #[must_use]
+    fn thread_tile_offset(tid: usize, block_tile_n: usize) -> (usize, usize) {
+        let threads_n = block_tile_n / Self::THREAD_TILE_N;
+        (tid / threads_n * Self::THREAD_TILE_M, tid % threads_n * Self::THREAD_TILE_N)
+    }
+}
+
+/// A TM×TN outer product of f32 scalars a thread.
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(clippy::exhaustive_structs, reason = "a zero-sized policy tag")]
+pub struct ScalarFma<const TM: usize, const TN: usize>;
+
+impl<const TM: usize, const TN: usize> ComputePolicy for ScalarFma<TM, TN> {
+    const NAME: &'static str = "scalar-fma";
+    const THREAD_TILE_M: usize = TM;
+    const THREAD_TILE_N: usize = TN;
+    const MULTIPLY: Multiply = Multiply::ScalarFma;
+    type ElemA = f32;
+    type ElemB = f32;
+    type Accumulator = f32;
+}
+
+/// A TM×TN outer product of i32 scalars a thread, for i8 operands.
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(clippy::exhaustive_structs, reason = "a zero-sized policy tag")]
+pub struct ScalarMac<const TM: usize, const TN: usize>;
+
+impl<const TM: usize, const TN: usize> ComputePolicy for ScalarMac<TM, TN> {
+    const NAME: &'static str = "scalar-mac";
+    const THREAD_TILE_M: usize = TM;
+    const THREAD_TILE_N: usize = TN;
+    const MULTIPLY: Multiply = Multiply::ScalarMac;
+    type ElemA = i32;
+    type ElemB = i32;
+    type Accumulator = i32;
+}
+
+/// The element type a policy accumulates in.
+#[must_use]
+pub(super) const fn accumulator<C: ComputePolicy>() -> ElementType {
+    <C::Accumulator as Element>::TYPE
+}
