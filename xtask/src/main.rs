@@ -1,1 +1,56 @@
-fn main(){}
+//! What a fresh clone needs: `cargo xtask demo` shows the main job at work, `cargo xtask test` runs
+//! every check. Both say what they install before they install it.
+
+mod demo;
+mod runner;
+mod suite;
+mod vulkan;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", about, long_about = None)]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Multiply the matrices of a real transformer layer and check the result.
+    ///
+    /// Uses the GPU if there is one. Where there is no Vulkan device, Debian and Ubuntu get the
+    /// software one through apt-get (which takes root or sudo without a password); elsewhere the
+    /// product runs on the CPU backend.
+    Demo(Options),
+    /// Run formatting, lints, documentation, every test, and the builds without default features.
+    ///
+    /// Installs the software Vulkan device as the demo does, so that the WGSL tests have a device;
+    /// without one they are counted as skipped.
+    Test(Options),
+}
+
+#[derive(clap::Args, Clone, Copy)]
+pub(crate) struct Options {
+    /// Install nothing; use what is there.
+    #[arg(long)]
+    no_install: bool,
+}
+
+fn main() -> ExitCode {
+    let Cli { task } = Cli::parse();
+    let succeeded = match task {
+        Task::Demo(options) => demo::run(options),
+        Task::Test(options) => suite::run(options),
+    };
+    if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The folder of the workspace.
+fn root() -> &'static Path {
+    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().unwrap_or(xtask)
+}

@@ -1,0 +1,188 @@
+//! Finds a Vulkan device for the WGSL backend, or installs the software one where that is possible.
+//!
+//! Vulkan takes two parts: the loader `libvulkan.so.1`, and a driver that a manifest in one of the
+//! loader's folders names. macOS and Windows need neither: their own interfaces are always there.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::runner::{Outcome, run};
+
+const LOADER: &str = "libvulkan.so.1";
+
+/// Debian's packages of the loader, and of Mesa's drivers with the software device among them.
+const PACKAGES: [&str; 2] = ["libvulkan1", "mesa-vulkan-drivers"];
+
+/// Makes sure that there is a Vulkan device, installing the software one if `install` allows it.
+///
+/// Returns [`Outcome::Skipped`] with the reason if there is none.
+pub(crate) fn ensure(install: bool) -> Outcome {
+    if !cfg!(target_os = "linux") {
+        println!("this system brings a graphics interface of its own; nothing to install");
+        return Outcome::Passed;
+    }
+    let missing = match find() {
+        Ok(manifest) => {
+            println!("Vulkan driver found: {}; nothing to install", manifest.display());
+            return Outcome::Passed;
+        }
+        Err(missing) => missing,
+    };
+    println!("no Vulkan device: {missing}");
+    if !install {
+        return Outcome::Skipped(format!("{missing}, and --no-install was given"));
+    }
+    let prefix = match apt_prefix() {
+        Ok(prefix) => prefix,
+        Err(why) => return Outcome::Skipped(format!("{missing}, and {why}")),
+    };
+    println!(
+        "about to install the software Vulkan device with apt-get: {}",
+        PACKAGES.join(" and ")
+    );
+    let apt_get = |arguments: &[&str]| {
+        let mut words = prefix.iter().chain(arguments).copied();
+        run(Command::new(words.next().unwrap_or("apt-get")).args(words))
+    };
+    // A source that cannot be refreshed does not mean that the packages cannot be had.
+    apt_get(&["apt-get", "update"]);
+    let install = ["apt-get", "install", "--yes", "--no-install-recommends"];
+    if let Outcome::Failed(why) = apt_get(&[&install[..], &PACKAGES].concat()) {
+        return Outcome::Skipped(format!("{missing}, and installing it did not work: {why}"));
+    }
+    match find() {
+        Ok(manifest) => {
+            println!("Vulkan driver installed: {}", manifest.display());
+            Outcome::Passed
+        }
+        Err(missing) => Outcome::Skipped(format!("after the installation, {missing}")),
+    }
+}
+
+/// The manifest of a driver whose library is there, or what is missing.
+fn find() -> Result<PathBuf, String> {
+    let libraries = library_folders();
+    if !in_folders(&libraries, LOADER) {
+        return Err(format!("{LOADER} is not installed"));
+    }
+    manifests()
+        .into_iter()
+        .find(|manifest| driver_is_there(manifest, &libraries))
+        .ok_or_else(|| "no Vulkan driver is installed".to_owned())
+}
+
+/// Folders in which the dynamic linker finds libraries on the usual distributions.
+fn library_folders() -> Vec<PathBuf> {
+    let multiarch = format!("{}-linux-gnu", env::consts::ARCH);
+    let fixed = ["/usr/local/lib", "/usr/lib", "/lib", "/usr/lib64", "/lib64"].map(PathBuf::from);
+    let by_arch = ["/usr/lib", "/lib"].map(|folder| Path::new(folder).join(&multiarch));
+    env::var_os("LD_LIBRARY_PATH")
+        .iter()
+        .flat_map(env::split_paths)
+        .chain(fixed)
+        .chain(by_arch)
+        .collect()
+}
+
+fn in_folders(folders: &[PathBuf], library: impl AsRef<Path>) -> bool {
+    folders.iter().any(|folder| folder.join(&library).exists())
+}
+
+/// Driver manifests where the loader looks for them: the files a variable names, or all in the
+/// standard folders.
+fn manifests() -> Vec<PathBuf> {
+    if let Some(named) = env::var_os("VK_DRIVER_FILES").or_else(|| env::var_os("VK_ICD_FILENAMES"))
+    {
+        return env::split_paths(&named).collect();
+    }
+    let data = env::var_os("XDG_DATA_DIRS").unwrap_or_else(|| "/usr/local/share:/usr/share".into());
+    let home = env::var_os("HOME").map(|home| Path::new(&home).join(".local/share"));
+    let folders = [PathBuf::from("/etc")].into_iter().chain(env::split_paths(&data)).chain(home);
+    let mut found = folders
+        .filter_map(|folder| fs::read_dir(folder.join("vulkan/icd.d")).ok())
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension() == Some(OsStr::new("json")))
+        .collect::<Vec<_>>();
+    found.sort();
+    found
+}
+
+/// Whether the library that a manifest names exists, and is built for this machine.
+fn driver_is_there(manifest: &Path, libraries: &[PathBuf]) -> bool {
+    // Debian installs a manifest for every architecture it can run, 32-bit ones included; the name
+    // carries the architecture, and a library for another one cannot be loaded.
+    let name = manifest.file_name().unwrap_or_default().to_string_lossy();
+    let foreign = ["i386", "i686", "x86_64", "aarch64", "armhf"]
+        .iter()
+        .any(|arch| name.contains(&format!(".{arch}.")) && *arch != env::consts::ARCH);
+    if foreign {
+        return false;
+    }
+    let library = fs::read(manifest)
+        .ok()
+        .and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok())
+        .and_then(|json| Some(json.pointer("/ICD/library_path")?.as_str()?.to_owned()));
+    match library {
+        Some(library) if library.contains('/') => {
+            manifest.parent().is_some_and(|folder| folder.join(&library).exists())
+        }
+        Some(library) => in_folders(libraries, library),
+        None => false,
+    }
+}
+
+/// The words to put before `apt-get` here, or why it cannot be used.
+fn apt_prefix() -> Result<Vec<&'static str>, String> {
+    if !Path::new("/etc/debian_version").exists() {
+        return Err("this is neither Debian nor Ubuntu: install a Vulkan driver by hand".to_owned());
+    }
+    if output_of("id", &["-u"]).as_deref() == Some("0") {
+        Ok(vec!["env", "DEBIAN_FRONTEND=noninteractive"])
+    } else if output_of("sudo", &["-n", "true"]).is_some() {
+        Ok(vec!["sudo", "-n", "env", "DEBIAN_FRONTEND=noninteractive"])
+    } else {
+        Err(format!(
+            "installing needs root or sudo without a password: run `apt-get install {}` as root",
+            PACKAGES.join(" ")
+        ))
+    }
+}
+
+/// What a command printed, if it could be run and succeeded.
+fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
+    let output =
+        Command::new(program).args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).output();
+    let output = output.ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_driver_counts_only_with_its_library() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let libraries = [folder.path().to_path_buf()];
+        let write = |name: &str, library: &str| {
+            let text = format!(r#"{{"ICD": {{"library_path": "{library}"}}}}"#);
+            fs::write(at(name), text).unwrap();
+            at(name)
+        };
+        fs::write(at("libvulkan_there.so"), b"").unwrap();
+
+        assert!(driver_is_there(&write("bare.json", "libvulkan_there.so"), &libraries));
+        assert!(driver_is_there(&write("relative.json", "./libvulkan_there.so"), &[]));
+        let absolute = at("libvulkan_there.so").display().to_string();
+        assert!(driver_is_there(&write("absolute.json", &absolute), &[]));
+        assert!(!driver_is_there(&write("gone.json", "libvulkan_gone.so"), &libraries));
+        assert!(!driver_is_there(&write("other.armhf.json", "libvulkan_there.so"), &libraries));
+        fs::write(at("broken.json"), b"{").unwrap();
+        assert!(!driver_is_there(&at("broken.json"), &libraries));
+    }
+}
