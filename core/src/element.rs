@@ -27,8 +27,7 @@ pub enum ElementType {
 
 impl ElementType {
     /// Every element type, in the order of the enum.
-    pub const ALL: [Self; 6] =
-        [Self::F64, Self::F32, Self::F16, Self::BF16, Self::I8, Self::I32];
+    pub const ALL: [Self; 6] = [Self::F64, Self::F32, Self::F16, Self::BF16, Self::I8, Self::I32];
 
     /// Bytes one element occupies.
     #[must_use]
@@ -81,6 +80,17 @@ impl ElementType {
             Self::F32 => f64::from_bits((1023 - 149) << 52),
             Self::F16 => f64::from_bits((1023 - 24) << 52),
             Self::BF16 => f64::from_bits((1023 - 133) << 52),
+            Self::I8 | Self::I32 => 0.0,
+        }
+    }
+
+    /// Smallest positive normal number of the format, 0 for integers.
+    #[must_use]
+    pub const fn min_normal(self) -> f64 {
+        match self {
+            Self::F64 => f64::MIN_POSITIVE,
+            Self::F32 | Self::BF16 => f32::MIN_POSITIVE as f64,
+            Self::F16 => 1.0 / 16384.0,
             Self::I8 | Self::I32 => 0.0,
         }
     }

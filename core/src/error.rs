@@ -53,9 +53,11 @@ pub enum Error {
     },
 
     /// A view reaches outside the storage it is made of.
-    #[error("the view of {rows}x{cols} (batch {batch}) at offset {offset} with strides \
+    #[error(
+        "the view of {rows}x{cols} (batch {batch}) at offset {offset} with strides \
         {row_stride}, {col_stride} (batch {batch_stride}) reaches element {reached}, \
-        the storage holds elements 0 to {len} (exclusive)")]
+        the storage holds elements 0 to {len} (exclusive)"
+    )]
     ViewOutOfBounds {
         /// Rows of the view.
         rows: usize,
@@ -78,8 +80,10 @@ pub enum Error {
     },
 
     /// Two elements of an output share one place in memory.
-    #[error("output view of {rows}x{cols} (batch {batch}) with strides {row_stride}, {col_stride} \
-        (batch {batch_stride}) writes some elements twice; an output's strides must keep its elements apart")]
+    #[error(
+        "output view of {rows}x{cols} (batch {batch}) with strides {row_stride}, {col_stride} \
+        (batch {batch_stride}) writes some elements twice; an output's strides must keep its elements apart"
+    )]
     OutputOverlapsItself {
         /// Rows of the view.
         rows: usize,
@@ -96,8 +100,10 @@ pub enum Error {
     },
 
     /// The output overlaps an input.
-    #[error("C overlaps {operand}: bytes {c_first}..{c_end} and {first}..{end} of one allocation; \
-        an output may not alias an input")]
+    #[error(
+        "C overlaps {operand}: bytes {c_first}..{c_end} and {first}..{end} of one allocation; \
+        an output may not alias an input"
+    )]
     Aliasing {
         /// The input that overlaps.
         operand: Operand,
@@ -174,7 +180,9 @@ pub enum Error {
     },
 
     /// An integer problem was given a factor that is no 32-bit integer.
-    #[error("{name} = {value} must be an integer from -2147483648 to 2147483647 when the output is i32")]
+    #[error(
+        "{name} = {value} must be an integer from -2147483648 to 2147483647 when the output is i32"
+    )]
     FactorNotInteger {
         /// `alpha` or `beta`.
         name: &'static str,
@@ -182,9 +190,20 @@ pub enum Error {
         value: f64,
     },
 
+    /// A check that is exact on integers was given a value that is none.
+    #[error("{what} is {value}: this check needs integers of at most 2^53")]
+    NotInteger {
+        /// Where the value was found.
+        what: &'static str,
+        /// The value.
+        value: f64,
+    },
+
     /// The sum of K products of two `i8` may leave the range of the `i32` accumulator.
-    #[error("K = {k} exceeds {limit}: a sum of more i8 products can leave the i32 accumulator; \
-        ask for wrapping arithmetic if that is meant")]
+    #[error(
+        "K = {k} exceeds {limit}: a sum of more i8 products can leave the i32 accumulator; \
+        ask for wrapping arithmetic if that is meant"
+    )]
     AccumulatorOverflow {
         /// The inner dimension.
         k: usize,
@@ -243,7 +262,9 @@ pub enum Error {
     },
 
     /// A load is not aligned as the chosen load width requires.
-    #[error("{operand}: load width {width} needs {what} to be a multiple of {width}, it is {value}")]
+    #[error(
+        "{operand}: load width {width} needs {what} to be a multiple of {width}, it is {value}"
+    )]
     Misaligned {
         /// The operand.
         operand: Operand,

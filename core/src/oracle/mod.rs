@@ -1,0 +1,233 @@
+//! What the right answer is, and how far off a result may be.
+//!
+//! The oracle is a plain triple loop in `f64` (exact integers for `i8`), kept slow and simple on
+//! purpose: it shares no code with any backend. For every element it returns the value and the
+//! *gauge* `|alpha| · Σ|a||b| + |beta||c| + |bias|`, the scale that rounding errors are measured
+//! against. [`Reference::bound`] derives from it how far a correct result may be off, and
+//! [`Reference::compare`] applies that; [`Reference::compare_exact`] is for data whose sums are
+//! exact, where any difference is a defect.
+//!
+//! A bound that grows with K cannot find a lost tail at large K: with t of K equal terms missing the
+//! error is t/K of the gauge, and `K · u` allows it up to t = K²·u (256 terms at K = 65,536 in
+//! f32). Indexing is therefore tested on small integers, bit for bit, and at sizes where the triple
+//! loop is too slow by [`freivalds`], which is exact as well.
+//!
+//! ```
+//! use lapidary_core::{ElementType, Cpu, Gemm, MatrixRef, Operands, oracle};
+//! # fn main() -> Result<(), lapidary_core::Error> {
+//! let a = [0.1f32, 0.2, 0.3, 0.4];
+//! let operands = Operands::new(MatrixRef::row_major(&a, 2, 2)?, MatrixRef::row_major(&a, 2, 2)?);
+//! let problem = operands.problem(ElementType::F32)?;
+//! let output = Gemm::<Cpu>::run(&Cpu::new(), &problem, &operands)?;
+//! let comparison = oracle::reference(&problem, &operands)?.compare(&output.matrix.as_ref());
+//! assert!(comparison.passed(), "{comparison}");
+//! # Ok(())
+//! # }
+//! ```
+
+mod bound;
+mod compare;
+mod freivalds;
+mod sample;
+mod sum;
+
+use crate::error::Error;
+use crate::operands::Operands;
+use crate::problem::Problem;
+
+pub use compare::Comparison;
+pub use freivalds::{FreivaldsReport, freivalds};
+pub use sample::sample_positions;
+
+/// An element of C.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(clippy::exhaustive_structs, reason = "a position has three coordinates")]
+pub struct Position {
+    /// Matrix of the batch.
+    pub batch: usize,
+    /// Row.
+    pub row: usize,
+    /// Column.
+    pub col: usize,
+}
+
+impl core::fmt::Display for Position {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "({}, {}, {})", self.batch, self.row, self.col)
+    }
+}
+
+/// The oracle's answer for all elements of C, or for a sample of them.
+#[derive(Clone, Debug)]
+pub struct Reference {
+    problem: Problem,
+    positions: Vec<Position>,
+    values: Vec<f64>,
+    gauges: Vec<f64>,
+    bounds: Vec<f64>,
+    non_finite: Vec<bool>,
+    unspecified_non_finite: bool,
+}
+
+/// The value and the gauge of every element of C, row-major, matrix after matrix.
+///
+/// # Errors
+/// What [`Problem::validate`] and [`Operands::check`] find; [`Error::OutOfMemory`].
+pub fn reference(problem: &Problem, operands: &Operands<'_>) -> Result<Reference, Error> {
+    let len = problem.c_shape().len().unwrap_or(usize::MAX);
+    let mut positions = Vec::new();
+    positions.try_reserve_exact(len).map_err(|_| Error::OutOfMemory {
+        requested: (len as u64).saturating_mul(size_of::<Position>() as u64),
+        what: "the oracle's positions".into(),
+        device: "host".into(),
+    })?;
+    for batch in 0..problem.batch {
+        for row in 0..problem.m {
+            positions.extend((0..problem.n).map(|col| Position { batch, row, col }));
+        }
+    }
+    evaluate(problem, operands, positions)
+}
+
+/// The value and the gauge of the elements at `positions`, in their order.
+///
+/// # Errors
+/// What [`Problem::validate`] and [`Operands::check`] find; [`Error::LimitExceeded`] for a position
+/// outside C.
+pub fn reference_at(
+    problem: &Problem,
+    operands: &Operands<'_>,
+    positions: &[Position],
+) -> Result<Reference, Error> {
+    for position in positions {
+        for (what, value, end) in [
+            ("matrix of an oracle position", position.batch, problem.batch),
+            ("row of an oracle position", position.row, problem.m),
+            ("column of an oracle position", position.col, problem.n),
+        ] {
+            if value >= end {
+                return Err(Error::LimitExceeded {
+                    what,
+                    requested: value as u128,
+                    limit: (end as u128).saturating_sub(1),
+                });
+            }
+        }
+    }
+    evaluate(problem, operands, positions.to_vec())
+}
+
+fn evaluate(
+    problem: &Problem,
+    operands: &Operands<'_>,
+    positions: Vec<Position>,
+) -> Result<Reference, Error> {
+    problem.validate()?;
+    operands.check(problem)?;
+    let terms = sum::elements(problem, operands, &positions);
+    Ok(Reference {
+        values: terms.iter().map(|t| problem.activation.apply(t.sum)).collect(),
+        gauges: terms.iter().map(|t| t.gauge).collect(),
+        bounds: terms.iter().map(|t| bound::bound(problem, t, true)).collect(),
+        non_finite: terms.iter().map(|t| t.non_finite).collect(),
+        problem: problem.clone(),
+        positions,
+        unspecified_non_finite: false,
+    })
+}
+
+impl Reference {
+    /// The values before they are rounded to the output type.
+    ///
+    /// With i8 operands and i32 output they are exact, modulo 2³².
+    #[must_use]
+    pub fn values(&self) -> &[f64] {
+        &self.values
+    }
+
+    /// `|alpha| · Σ|a||b| + |beta||c| + |bias|` of every element.
+    #[must_use]
+    pub fn gauges(&self) -> &[f64] {
+        &self.gauges
+    }
+
+    /// Where the elements lie in C.
+    #[must_use]
+    pub fn positions(&self) -> &[Position] {
+        &self.positions
+    }
+
+    /// How far a correct result may be from [`values`](Self::values)`[index]`.
+    ///
+    /// The sum of, with u the unit roundoff of the accumulator and u_out that of the output:
+    ///
+    /// 1. **Sum and epilogue:** `γ_{K+4}(u) · gauge`, `γ_n(u) = n·u / (1 − n·u)` (Higham, *Accuracy
+    ///    and Stability of Numerical Algorithms*, 2nd ed., §3.1 and eq. 3.5: it holds for any order of
+    ///    summation, with and without fused multiply-add). Each product passes at most K roundings
+    ///    in the sum and three more (times alpha, plus beta·c, plus bias), each other term fewer. For
+    ///    i8 operands the sum is exact and only its conversion to f32 and the epilogue round:
+    ///    `γ_5(u)`. For i32 output nothing rounds: the bound is 0.
+    /// 2. **The oracle's own rounding:** `γ_{K+4}(2⁻⁵³) · gauge`; for f64 problems that makes `2·γ`.
+    /// 3. **Underflow:** a device may flush subnormals. Each of the 2K + 4 results may lose up to the
+    ///    smallest normal number of the accumulator (scaled by alpha), and a subnormal operand may
+    ///    count as zero: the part of the gauge that such operands make.
+    /// 4. **Activation:** the above times a bound on the slope ([`Activation::lipschitz`]
+    ///    (crate::Activation::lipschitz)), plus the error of evaluating it on a number x:
+    ///    - relu: none, it is a compare and a select;
+    ///    - silu, `x / (1 + e⁻ˣ)`: relative `((3 + 2|x|) · σ(−x) + 4)` ulp, because WGSL allows
+    ///      `(3 + 2|x|)` ulp for `exp`, of which the fraction σ(−x) = e⁻ˣ/(1 + e⁻ˣ) reaches the sum, and
+    ///      2.5 ulp for the division; the addition and product round half an ulp each;
+    ///    - both gelus: `½|x|` times the error allowed for tanh or erf, 10 ulp of 1. An `erf` good to
+    ///      1.5·10⁻⁷ (Abramowitz and Stegun 7.1.26) evaluated in f32 stays below, as does tanh from
+    ///      an `exp` of the accuracy above. WGSL's own `tanh` (allowed 10⁻⁵) does not;
+    ///    - all three: 128 smallest normal numbers, where `e⁻ˣ` overflows before x·e⁻ˣ vanishes.
+    ///
+    ///    One ulp is 2u relative. f64 problems count this twice, the oracle rounds likewise.
+    /// 5. **Output:** `u_out · (|value| + error so far) +` the smallest subnormal of the output type;
+    ///    a value below the smallest normal number may count as zero. Half for i8, which rounds to
+    ///    integers.
+    ///
+    /// Infinite where sums may overflow the accumulator on the way, so that nothing is promised.
+    #[must_use]
+    pub fn bound(&self, index: usize) -> f64 {
+        self.bounds.get(index).copied().unwrap_or(f64::NAN)
+    }
+
+    /// For a device that keeps subnormals: the bound without the allowance for flushing them.
+    ///
+    /// # Errors
+    /// As [`reference_at`], for the operands this reference was made from.
+    pub fn keeping_subnormals(mut self, operands: &Operands<'_>) -> Result<Self, Error> {
+        operands.check(&self.problem)?;
+        let terms = sum::elements(&self.problem, operands, &self.positions);
+        self.bounds = terms.iter().map(|t| bound::bound(&self.problem, t, false)).collect();
+        Ok(self)
+    }
+
+    /// For a device that promises nothing about NaN and infinity, as WGSL does: elements that a
+    /// non-finite operand reaches are not judged.
+    #[must_use]
+    pub fn with_unspecified_non_finite(mut self) -> Self {
+        self.unspecified_non_finite = true;
+        self
+    }
+
+    /// Compares a result with the values, each within its [`bound`](Self::bound).
+    ///
+    /// Non-finite values are classified first: NaN wants NaN, infinity wants the same infinity, and
+    /// infinity for a finite value is right only where the value may round to it.
+    #[must_use]
+    pub fn compare(&self, found: &crate::AnyMatrixRef<'_>) -> Comparison {
+        compare::compare(self, found, false)
+    }
+
+    /// Compares a result with the values rounded to the output type, bit for bit.
+    ///
+    /// For data whose sums are exact in the accumulator, and activations that are exact (none and
+    /// relu). NaN wants NaN with any payload; zeros of
+    /// either sign are equal, because the sign of an exact zero depends on the order of the sum.
+    #[must_use]
+    pub fn compare_exact(&self, found: &crate::AnyMatrixRef<'_>) -> Comparison {
+        compare::compare(self, found, true)
+    }
+}

@@ -1,0 +1,285 @@
+//! Matrices in storages with canaries all around them.
+
+use crate::element::{self, ElementType};
+use crate::layout::{Layout, Placement, Shape};
+use crate::view::AnyMatrixRef;
+
+/// Canary elements before and after a view.
+const MARGIN: usize = 5;
+
+/// How a matrix lies in its storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Arrangement {
+    /// Rows one after the other, no margin: nothing but the view.
+    Dense,
+    /// Rows one after the other.
+    RowMajor,
+    /// Columns one after the other: a transpose.
+    ColMajor,
+    /// Rows with three elements between them: a sub-matrix.
+    Padded,
+    /// Columns with three elements between them: a transposed sub-matrix.
+    PaddedColMajor,
+    /// Every second element of a row, rows with gaps.
+    Spread,
+    /// Rows from the last to the first: a negative row stride.
+    ReversedRows,
+    /// Columns from the last to the first: a negative column stride.
+    ReversedCols,
+    /// Every row is the same memory (row stride 0): inputs only.
+    RepeatedRow,
+}
+
+impl Arrangement {
+    /// Every arrangement an output may have.
+    pub const OUTPUTS: [Self; 8] = [
+        Self::Dense,
+        Self::RowMajor,
+        Self::ColMajor,
+        Self::Padded,
+        Self::PaddedColMajor,
+        Self::Spread,
+        Self::ReversedRows,
+        Self::ReversedCols,
+    ];
+
+    /// Every arrangement an input may have.
+    pub const INPUTS: [Self; 9] = [
+        Self::Dense,
+        Self::RowMajor,
+        Self::ColMajor,
+        Self::Padded,
+        Self::PaddedColMajor,
+        Self::Spread,
+        Self::ReversedRows,
+        Self::ReversedCols,
+        Self::RepeatedRow,
+    ];
+
+    /// Where a matrix of `shape` lies in a storage made for it, and how long that storage is.
+    #[must_use]
+    pub fn place(self, shape: Shape) -> (Placement, usize) {
+        let Shape { rows, cols, .. } = shape;
+        let padded = |rows: usize, cols: usize| Layout {
+            row_stride: cols as isize + 3,
+            col_stride: 1,
+            batch_stride: (rows * (cols + 3) + 2) as isize,
+        };
+        let layout = match self {
+            Self::Dense | Self::RowMajor => Layout::row_major(rows, cols),
+            Self::ColMajor => Layout::col_major(rows, cols),
+            Self::Padded => padded(rows, cols),
+            Self::PaddedColMajor => padded(cols, rows).transposed(),
+            Self::Spread => Layout {
+                row_stride: 2 * cols as isize + 1,
+                col_stride: 2,
+                batch_stride: (rows * (2 * cols + 1)) as isize,
+            },
+            Self::ReversedRows => {
+                Layout { row_stride: -(cols as isize), ..Layout::row_major(rows, cols) }
+            }
+            Self::ReversedCols => Layout { col_stride: -1, ..Layout::row_major(rows, cols) },
+            Self::RepeatedRow => {
+                Layout { row_stride: 0, col_stride: 1, batch_stride: cols as isize }
+            }
+        };
+        let margin = if self == Self::Dense { 0 } else { MARGIN };
+        match layout.extent(shape) {
+            None => (Placement { offset: margin, shape, layout }, 2 * margin),
+            Some(extent) => {
+                let offset = margin + extent.min.unsigned_abs() as usize;
+                let len = offset + extent.max as usize + 1 + margin;
+                (Placement { offset, shape, layout }, len)
+            }
+        }
+    }
+}
+
+/// A matrix in a storage of its own, aligned to 8 bytes, with canaries wherever it is not.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    words: Vec<u64>,
+    len: usize,
+    element: ElementType,
+    placement: Placement,
+}
+
+impl Stored {
+    /// A matrix whose element at (batch, row, column) is `value(batch, row, column)`, rounded.
+    ///
+    /// Elements that share a place (stride 0) get the value of the last.
+    #[must_use]
+    pub fn new(
+        element: ElementType,
+        shape: Shape,
+        arrangement: Arrangement,
+        mut value: impl FnMut(usize, usize, usize) -> f64,
+    ) -> Self {
+        let (placement, len) = arrangement.place(shape);
+        let words = vec![0; (len * element.size()).div_ceil(8)];
+        let mut stored = Self { words, len, element, placement };
+        for index in 0..len {
+            stored.bytes_mut()[index * element.size()..(index + 1) * element.size()]
+                .copy_from_slice(canary(element));
+        }
+        for b in 0..shape.batch {
+            for r in 0..shape.rows {
+                for c in 0..shape.cols {
+                    let index = stored.index(b, r, c);
+                    element::write_f64(element, stored.bytes_mut(), index, value(b, r, c));
+                }
+            }
+        }
+        stored
+    }
+
+    /// The element type.
+    #[must_use]
+    pub fn element(&self) -> ElementType {
+        self.element
+    }
+
+    /// Elements in the storage, canaries included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the storage has no element.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Where the matrix lies in the storage.
+    #[must_use]
+    pub fn placement(&self) -> Placement {
+        self.placement
+    }
+
+    /// The storage, canaries included.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &bytemuck::cast_slice(&self.words)[..self.len * self.element.size()]
+    }
+
+    /// The storage, canaries included, writable.
+    #[must_use]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut bytemuck::cast_slice_mut(&mut self.words)[..self.len * self.element.size()]
+    }
+
+    /// The matrix.
+    ///
+    /// # Panics
+    /// Never: the storage was made for the view.
+    #[must_use]
+    pub fn view(&self) -> AnyMatrixRef<'_> {
+        match AnyMatrixRef::new(self.bytes(), self.element, self.placement) {
+            Ok(view) => view,
+            Err(error) => unreachable!("the storage was made for the view: {error}"),
+        }
+    }
+
+    /// Sets every element of the matrix to `value`, the canaries stay.
+    pub fn fill(&mut self, value: f64) {
+        let Shape { batch, rows, cols } = self.placement.shape;
+        for b in 0..batch {
+            for r in 0..rows {
+                for c in 0..cols {
+                    let (element, index) = (self.element, self.index(b, r, c));
+                    element::write_f64(element, self.bytes_mut(), index, value);
+                }
+            }
+        }
+    }
+
+    /// Indices of the elements outside the matrix that differ from this storage in `after`, which
+    /// is the storage's content after an execution; all of them if its length differs.
+    #[must_use]
+    pub fn broken_canaries(&self, after: &[u8]) -> Vec<usize> {
+        let Shape { batch, rows, cols } = self.placement.shape;
+        let mut inside = vec![false; self.len];
+        for b in 0..batch {
+            for r in 0..rows {
+                for c in 0..cols {
+                    inside[self.index(b, r, c)] = true;
+                }
+            }
+        }
+        let size = self.element.size();
+        (0..self.len)
+            .filter(|&i| !inside[i])
+            .filter(|&i| {
+                let range = i * size..(i + 1) * size;
+                after.len() != self.bytes().len() || after[range.clone()] != self.bytes()[range]
+            })
+            .collect()
+    }
+
+    fn index(&self, batch: usize, row: usize, col: usize) -> usize {
+        (self.placement.offset as i128 + self.placement.layout.index(batch, row, col)) as usize
+    }
+}
+
+/// A bit pattern that no test computes: a NaN with a payload where the type has NaN.
+fn canary(element: ElementType) -> &'static [u8] {
+    match element {
+        ElementType::F64 => &[0x5a, 0xa5, 0x5a, 0xa5, 0x5a, 0xa5, 0xfa, 0x7f],
+        ElementType::F32 => &[0x5a, 0xa5, 0xda, 0x7f],
+        ElementType::F16 => &[0x5a, 0x7f],
+        ElementType::BF16 => &[0xda, 0x7f],
+        ElementType::I8 => &[0x5a],
+        ElementType::I32 => &[0x5a, 0xa5, 0x5a, 0xa5],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrangements_hold_their_matrix_and_canaries_are_nan() {
+        for arrangement in Arrangement::INPUTS {
+            for shape in [
+                Shape { batch: 2, rows: 3, cols: 4 },
+                Shape { batch: 1, rows: 1, cols: 1 },
+                Shape { batch: 1, rows: 0, cols: 4 },
+            ] {
+                let (placement, len) = arrangement.place(shape);
+                placement.check_bounds(len).expect("the storage was made for the view");
+                if arrangement != Arrangement::RepeatedRow {
+                    placement.check_injective().expect("outputs are apart");
+                }
+                let stored = Stored::new(ElementType::F16, shape, arrangement, |_, r, c| {
+                    (10 * r + c) as f64
+                });
+                if shape.rows == 3 && arrangement != Arrangement::RepeatedRow {
+                    assert_eq!(stored.view().get(1, 2, 3), 23.0, "{arrangement:?}");
+                }
+                let canaries = (0..stored.len())
+                    .filter(|&i| element::read_f64(ElementType::F16, stored.bytes(), i).is_nan())
+                    .count();
+                let distinct = if arrangement == Arrangement::RepeatedRow && shape.rows > 0 {
+                    shape.batch * shape.cols
+                } else {
+                    shape.batch * shape.rows * shape.cols
+                };
+                assert_eq!(canaries, stored.len() - distinct, "{arrangement:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_overwritten_canary_is_found_and_an_element_is_none() {
+        let shape = Shape::new(2, 2);
+        let stored = Stored::new(ElementType::F32, shape, Arrangement::Padded, |_, _, _| 1.0);
+        let mut after = stored.bytes().to_vec();
+        let first = stored.placement().offset;
+        element::write_f64(ElementType::F32, &mut after, first, 9.0);
+        assert_eq!(stored.broken_canaries(&after), []);
+        element::write_f64(ElementType::F32, &mut after, first + 2, 0.0);
+        assert_eq!(stored.broken_canaries(&after), [first + 2]);
+    }
+}
