@@ -1,0 +1,282 @@
+//! Binding operands: which part of which buffer, and the parameters that go with it.
+
+use lapidary_core::{Error, Layout, Placement, Shape, Tensor, TensorSlice};
+
+use crate::decide::{Chunk, Kernel, Store, pack_workgroups};
+use crate::device::Wgsl;
+use crate::emit::{self, Access};
+use crate::params::{self, Params, Strides};
+use crate::plan::{Dispatch, Prepared, WgslPlan, aligned_kernel};
+use crate::tensor::WgslTensor;
+
+/// A tensor and where in it a matrix starts, layout included.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'a> {
+    pub(crate) tensor: &'a WgslTensor,
+    pub(crate) offset: usize,
+    pub(crate) layout: Layout,
+}
+
+/// A storage binding and where in it an element lies.
+struct Bound<'a> {
+    buffer: &'a wgpu::Buffer,
+    offset: u64,
+    size: u64,
+    /// Index of the chunk's first element from the binding's start.
+    base: u32,
+}
+
+impl<'a> Source<'a> {
+    /// The part that a chunk touches whose first element lies `shift` elements further on.
+    fn bound(&self, shift: i128, shape: Shape, alignment: u64) -> Bound<'a> {
+        bound(self.tensor, (self.offset as i128 + shift) as usize, shape, self.layout, alignment)
+    }
+
+    /// The same, ending at a whole vector of `width` elements: an array of vectors has no part of
+    /// one. [`aligned_kernel`] has made sure that the buffer reaches that far.
+    fn bound_vectors(&self, shift: i128, shape: Shape, alignment: u64, width: u32) -> Bound<'a> {
+        let vector = u64::from(width) * self.tensor.element().size() as u64;
+        let bound = self.bound(shift, shape, alignment);
+        Bound { size: bound.size.next_multiple_of(vector.max(4)), ..bound }
+    }
+}
+
+impl Wgsl {
+    /// Binds every chunk of a plan to its operands.
+    pub(crate) fn bind(
+        &self,
+        plan: &WgslPlan,
+        a: Option<Source<'_>>,
+        b: Option<Source<'_>>,
+        c: TensorSlice<'_, WgslTensor>,
+        bias: Option<TensorSlice<'_, WgslTensor>>,
+    ) -> Result<Prepared, Error> {
+        let decision = &plan.decision;
+        let shares = |tensor: &WgslTensor| tensor.same_allocation(c.tensor);
+        let shared = a.is_some_and(|s| shares(s.tensor))
+            || b.is_some_and(|s| shares(s.tensor))
+            || bias.is_some_and(|s| shares(s.tensor));
+        let access = if shared { Access::AllReadWrite } else { Access::ReadOnlyInputs };
+        let multiply = match (&decision.kernel, a) {
+            (Some(kernel), Some(a)) => {
+                let kernel = aligned_kernel(plan, kernel, a)?;
+                Some((kernel, self.multiply_pipeline(plan, kernel, access)?))
+            }
+            _ => None,
+        };
+        let pack = match decision.store {
+            Store::Fused => None,
+            Store::Packed | Store::NoProduct => Some(self.pack_pipeline(plan, access)?),
+        };
+        let mut chunks = Vec::with_capacity(decision.chunks.len());
+        for chunk in &decision.chunks {
+            chunks.push(self.bind_chunk(
+                plan,
+                chunk,
+                access,
+                (a, b, c, bias),
+                (multiply.as_ref(), pack.as_ref()),
+            )?);
+        }
+        Ok(Prepared { chunks })
+    }
+
+    #[allow(clippy::type_complexity, reason = "the operands and the pipelines, in their order")]
+    fn bind_chunk(
+        &self,
+        plan: &WgslPlan,
+        chunk: &Chunk,
+        access: Access,
+        (a, b, c, bias): (
+            Option<Source<'_>>,
+            Option<Source<'_>>,
+            TensorSlice<'_, WgslTensor>,
+            Option<TensorSlice<'_, WgslTensor>>,
+        ),
+        (multiply, pack): (
+            Option<&(&Kernel, wgpu::ComputePipeline)>,
+            Option<&wgpu::ComputePipeline>,
+        ),
+    ) -> Result<Vec<Dispatch>, Error> {
+        let problem = &plan.problem;
+        let alignment = self.inner.limits.binding_alignment;
+        let rows = chunk.shape();
+        let mut params = Params::of(problem);
+        params.m = chunk.rows as u32;
+        params.n = chunk.cols as u32;
+        params.batch = chunk.batch as u32;
+
+        let a = a.map(|a| {
+            let shape = Shape { cols: problem.k, ..rows };
+            let width = multiply.map_or(1, |(kernel, _)| kernel.load_width);
+            let bound = a.bound_vectors(chunk.a_offset(a.layout), shape, alignment, width);
+            params.a = Strides::new(bound.base, a.layout);
+            bound
+        });
+        let b = b.map(|b| {
+            let shape = Shape { rows: problem.k, ..rows };
+            let bound = b.bound(chunk.b_offset(b.layout), shape, alignment);
+            params.b = Strides::new(bound.base, b.layout);
+            bound
+        });
+        let c_source = Source { tensor: c.tensor, offset: c.offset, layout: problem.c_layout };
+        let c = c_source.bound(chunk.c_offset(problem.c_layout), rows, alignment);
+        params.c = Strides::new(c.base, problem.c_layout);
+        let bias = bias.map(|bias| {
+            let layout = Layout::row_major(1, chunk.cols);
+            let shape = Shape::new(1, chunk.cols);
+            let bound = bound(bias.tensor, bias.offset + chunk.col0, shape, layout, alignment);
+            params.bias_base = bound.base;
+            bound
+        });
+        if pack.is_some() {
+            let (axes, lowest) = params::axes(problem.c_layout, rows);
+            params.axes = axes;
+            params.c.base = (i128::from(c.base) + lowest) as u32;
+            params.words = (c.size / 4) as u32;
+        }
+
+        let uniform = self.uniform(&params)?;
+        let sums = plan.scratch.as_ref().map(|buffer| Bound {
+            buffer,
+            offset: 0,
+            size: chunk.sum_bytes(),
+            base: 0,
+        });
+        let mut dispatches = Vec::with_capacity(2);
+        if let Some((kernel, pipeline)) = multiply {
+            let output = if plan.decision.store == Store::Packed { sums.as_ref() } else { None };
+            let output = output.unwrap_or(&c);
+            dispatches.push(Dispatch {
+                pipeline: pipeline.clone(),
+                bindings: self.bind_group(
+                    access,
+                    [a.as_ref(), b.as_ref(), Some(output), bias.as_ref()],
+                    &uniform,
+                )?,
+                workgroups: chunk.workgroups(kernel),
+            });
+        }
+        if let Some(pipeline) = pack {
+            dispatches.push(Dispatch {
+                pipeline: pipeline.clone(),
+                bindings: self.bind_group(
+                    access,
+                    [sums.as_ref(), None, Some(&c), bias.as_ref()],
+                    &uniform,
+                )?,
+                workgroups: pack_workgroups(
+                    u64::from(params.words),
+                    self.inner.limits.workgroups_per_axis,
+                ),
+            });
+        }
+        Ok(dispatches)
+    }
+
+    /// A uniform buffer with these parameters.
+    pub(crate) fn uniform(&self, params: &Params) -> Result<wgpu::Buffer, Error> {
+        let bytes = bytemuck::bytes_of(params);
+        self.inner.scoped("allocating parameters", bytes.len() as u64, || {
+            let buffer = self.inner.device.create_buffer(&wgpu::BufferDescriptor {
+                label: Some("lapidary parameters"),
+                size: bytes.len() as u64,
+                usage: wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST,
+                mapped_at_creation: false,
+            });
+            self.inner.queue.write_buffer(&buffer, 0, bytes);
+            buffer
+        })
+    }
+
+    fn bind_group(
+        &self,
+        access: Access,
+        storage: [Option<&Bound<'_>>; 4],
+        uniform: &wgpu::Buffer,
+    ) -> Result<wgpu::BindGroup, Error> {
+        let inner = &self.inner;
+        let mut resources = Vec::with_capacity(5);
+        resources.extend(storage.into_iter().map(|bound| resource(bound, &inner.dummy)));
+        resources.push(uniform.as_entire_binding());
+        let entries: Vec<_> = (0..)
+            .zip(resources)
+            .map(|(binding, resource)| wgpu::BindGroupEntry { binding, resource })
+            .collect();
+        inner.scoped("binding operands", 0, || {
+            inner.device.create_bind_group(&wgpu::BindGroupDescriptor {
+                label: Some("lapidary"),
+                layout: inner.bind_group_layout(access),
+                entries: &entries,
+            })
+        })
+    }
+
+    /// Binds B and its k-major copy for the packing kernel.
+    pub(crate) fn bind_pack_b(
+        &self,
+        plan: &WgslPlan,
+        b: TensorSlice<'_, WgslTensor>,
+        packed: &WgslTensor,
+        pitch: usize,
+    ) -> Result<Dispatch, Error> {
+        let problem = &plan.problem;
+        let alignment = self.inner.limits.binding_alignment;
+        let source = bound(b.tensor, b.offset, problem.b_shape(), problem.b_layout, alignment);
+        let whole = Shape::new(1, packed.len());
+        let target = bound(packed, 0, whole, Layout::row_major(1, packed.len()), alignment);
+        let mut params = Params::of(problem);
+        params.n = problem.n as u32;
+        params.b = Strides::new(source.base, problem.b_layout);
+        params.c.col = pitch as u32;
+        params.words = (target.size / 4) as u32;
+        let access = Access::ReadOnlyInputs;
+        let source_text = emit::pack_b(problem.b, access);
+        let uniform = self.uniform(&params)?;
+        Ok(Dispatch {
+            pipeline: self.inner.pipeline("pack_b", source_text, access)?,
+            bindings: self.bind_group(
+                access,
+                [None, Some(&source), Some(&target), None],
+                &uniform,
+            )?,
+            workgroups: pack_workgroups(
+                u64::from(params.words),
+                self.inner.limits.workgroups_per_axis,
+            ),
+        })
+    }
+}
+
+/// The part of a tensor that a chunk touches, from an aligned offset to a whole word.
+fn bound<'a>(
+    tensor: &'a WgslTensor,
+    first: usize,
+    shape: Shape,
+    layout: Layout,
+    alignment: u64,
+) -> Bound<'a> {
+    let size = tensor.element().size() as u64;
+    let span = Placement { offset: first, shape, layout }.span().unwrap_or(first..first + 1);
+    let low = tensor.byte_offset + span.start as u64 * size;
+    let high = tensor.byte_offset + span.end as u64 * size;
+    let offset = low / alignment * alignment;
+    Bound {
+        buffer: &tensor.buffer,
+        offset,
+        size: high.next_multiple_of(4) - offset,
+        base: ((tensor.byte_offset + first as u64 * size - offset) / size) as u32,
+    }
+}
+
+/// The binding of an operand, or of the placeholder where a kernel has no use for one.
+fn resource<'a>(bound: Option<&Bound<'a>>, dummy: &'a wgpu::Buffer) -> wgpu::BindingResource<'a> {
+    wgpu::BindingResource::Buffer(match bound {
+        Some(bound) => wgpu::BufferBinding {
+            buffer: bound.buffer,
+            offset: bound.offset,
+            size: wgpu::BufferSize::new(bound.size),
+        },
+        None => wgpu::BufferBinding { buffer: dummy, offset: 0, size: None },
+    })
+}

@@ -1,0 +1,309 @@
+//! Which kernel, with which tile.
+
+use lapidary_core::policy::{KernelConfig, ScalarFma, SingleBuffer, SoftwareDoubleBuffer, Staging};
+use lapidary_core::{ElementType, Error, KernelChoice, Occupancy, Operand, Problem};
+
+use crate::limits::DeviceLimits;
+
+/// Which shader file the kernel's body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Body {
+    /// `1_naive.wgsl`
+    Naive,
+    /// `2_workgroup_tile.wgsl`
+    WorkgroupTile,
+    /// `3_register_tile.wgsl`
+    RegisterTile,
+    /// `4_buffered.wgsl` with one of `tile/single_buffer.wgsl` and `tile/double_buffer.wgsl`
+    Buffered,
+    /// `5_vectorized.wgsl`
+    Vectorized,
+    /// `6_occupancy.wgsl`
+    Occupancy,
+    /// `7_generic.wgsl` with the text of a pair of policies
+    Generic,
+}
+
+/// A kernel with every size fixed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Kernel {
+    /// The name a plan reports.
+    pub name: String,
+    /// The shader file.
+    pub body: Body,
+    /// Rows and columns of C a workgroup computes.
+    pub block: [u32; 2],
+    /// Rows and columns of C a thread computes.
+    pub thread: [u32; 2],
+    /// Length of a strip along K, 0 where there are no strips.
+    pub k_tile: u32,
+    /// Pairs of tiles in workgroup memory, 0 where there are none.
+    pub num_buffers: u32,
+    /// Elements of A a load fetches.
+    pub load_width: u32,
+    /// The policies, for [`Body::Generic`].
+    pub config: Option<KernelConfig>,
+}
+
+impl Kernel {
+    /// Threads of a workgroup.
+    #[must_use]
+    pub const fn threads(&self) -> u32 {
+        (self.block[0] / self.thread[0]) * (self.block[1] / self.thread[1])
+    }
+
+    /// Bytes of workgroup memory: tiles hold 32-bit elements whatever the operands are stored as.
+    #[must_use]
+    pub const fn workgroup_bytes(&self) -> usize {
+        (self.num_buffers * (self.block[0] + self.block[1]) * self.k_tile * 4) as usize
+    }
+
+    /// The same kernel with scalar loads, where the caller left the width to the backend.
+    #[must_use]
+    pub(super) fn scalar_fallback(&self, choice: KernelChoice) -> Option<Self> {
+        let insists = matches!(choice, KernelChoice::Vectorized { .. } | KernelChoice::Policy(_));
+        (self.load_width > 1 && !insists).then(|| Self { load_width: 1, ..self.clone() })
+    }
+
+    fn tiled(name: String, body: Body, config: KernelConfig) -> Self {
+        let (tile, compute) = (config.tile, config.compute);
+        let direct = tile.staging == Staging::Direct;
+        Self {
+            name,
+            body,
+            block: [tile.block_tile_m as u32, tile.block_tile_n as u32],
+            thread: [compute.thread_tile_m as u32, compute.thread_tile_n as u32],
+            k_tile: tile.k_tile_size as u32,
+            num_buffers: if direct { 0 } else { tile.num_buffers as u32 },
+            load_width: tile.load_width as u32,
+            config: (body == Body::Generic).then_some(config),
+        }
+    }
+}
+
+/// The kernel for `choice`, and why.
+pub(super) fn choose(
+    problem: &Problem,
+    limits: &DeviceLimits,
+    choice: KernelChoice,
+    notes: &mut Vec<String>,
+) -> Result<(Kernel, String), Error> {
+    let (choice, reason) = match choice {
+        KernelChoice::Auto => automatic(problem),
+        other => (other, "asked for".to_owned()),
+    };
+    let name = choice.name();
+    let kernel = match choice {
+        KernelChoice::Auto | KernelChoice::Naive => Kernel {
+            name,
+            body: Body::Naive,
+            block: [16, 16],
+            thread: [1, 1],
+            k_tile: 0,
+            num_buffers: 0,
+            load_width: 1,
+            config: None,
+        },
+        KernelChoice::WorkgroupTile => Kernel {
+            name,
+            body: Body::WorkgroupTile,
+            block: [16, 16],
+            thread: [1, 1],
+            k_tile: 16,
+            num_buffers: 1,
+            load_width: 1,
+            config: None,
+        },
+        KernelChoice::RegisterTile => {
+            tutorial::<SingleBuffer<128, 128, 16>>(name, Body::RegisterTile, limits, notes)?
+        }
+        KernelChoice::Buffered { buffers: 1 } => {
+            tutorial::<SingleBuffer<128, 128, 16>>(name, Body::Buffered, limits, notes)?
+        }
+        KernelChoice::Buffered { buffers: 2 } => {
+            tutorial::<SoftwareDoubleBuffer<128, 128, 16>>(name, Body::Buffered, limits, notes)?
+        }
+        KernelChoice::Buffered { buffers } => {
+            return Err(Error::KernelUnsuitable {
+                kernel: "4_buffered".into(),
+                reason: format!("there are kernels with 1 or 2 buffers, not {buffers}"),
+            });
+        }
+        KernelChoice::Vectorized { width } => {
+            check_width(problem, &name, width)?;
+            let body = Body::Vectorized;
+            match width {
+                1 => tutorial::<SoftwareDoubleBuffer<128, 128, 16, 1>>(name, body, limits, notes)?,
+                2 => tutorial::<SoftwareDoubleBuffer<128, 128, 16, 2>>(name, body, limits, notes)?,
+                _ => tutorial::<SoftwareDoubleBuffer<128, 128, 16, 4>>(name, body, limits, notes)?,
+            }
+        }
+        KernelChoice::Occupancy(variant) => occupancy(problem, name, variant, limits, notes)?,
+        KernelChoice::Policy(config) => generic(problem, name, config, limits, notes)?,
+        _ => {
+            return Err(Error::KernelUnsuitable {
+                kernel: name,
+                reason: "the WGSL backend has no such kernel".into(),
+            });
+        }
+    };
+    if kernel.threads() as usize > limits.workgroup_threads {
+        return Err(Error::LimitExceeded {
+            what: "threads of a workgroup",
+            requested: u128::from(kernel.threads()),
+            limit: limits.workgroup_threads as u128,
+        });
+    }
+    Ok((kernel, reason))
+}
+
+/// The backend's own choice: a block that the problem fills.
+///
+/// Below 64×64 outputs a register tile leaves most of its threads outside the matrix.
+fn automatic(problem: &Problem) -> (KernelChoice, String) {
+    let (m, n) = (problem.m, problem.n);
+    if m.min(n) < 24 {
+        let why = format!("{m}x{n} outputs do not fill a 64x64 block: one thread an output");
+        return (KernelChoice::Naive, why);
+    }
+    let blocks = m.div_ceil(128) * n.div_ceil(64) * problem.batch;
+    if m < 128 || n < 64 || blocks < 256 {
+        let why = format!("{blocks} blocks of 128x64 would leave a GPU idle: 64x64 blocks");
+        return (KernelChoice::Occupancy(Occupancy::Lean), why);
+    }
+    (KernelChoice::Occupancy(Occupancy::Balanced), "enough 128x64 blocks to fill a GPU".into())
+}
+
+fn tutorial<T: lapidary_core::policy::TilePolicy>(
+    name: String,
+    body: Body,
+    limits: &DeviceLimits,
+    notes: &mut Vec<String>,
+) -> Result<Kernel, Error> {
+    fitted(name, body, KernelConfig::of::<T, ScalarFma<8, 8>>(), limits, notes)
+}
+
+fn occupancy(
+    problem: &Problem,
+    name: String,
+    variant: Occupancy,
+    limits: &DeviceLimits,
+    notes: &mut Vec<String>,
+) -> Result<Kernel, Error> {
+    let config = match variant {
+        Occupancy::Wide => KernelConfig::of::<SingleBuffer<128, 128, 16>, ScalarFma<8, 8>>(),
+        Occupancy::Balanced => KernelConfig::of::<SingleBuffer<128, 64, 16>, ScalarFma<8, 4>>(),
+        Occupancy::Lean => KernelConfig::of::<SingleBuffer<64, 64, 16>, ScalarFma<4, 4>>(),
+        _ => {
+            return Err(Error::KernelUnsuitable {
+                kernel: name,
+                reason: "the WGSL backend has no such variant".into(),
+            });
+        }
+    };
+    let width = widest(problem);
+    let kernel = fitted(name, Body::Occupancy, config, limits, notes)?;
+    // A shrunk strip may be shorter than the vector.
+    let load_width = if kernel.k_tile.is_multiple_of(width) { width } else { 1 };
+    Ok(Kernel { load_width, ..kernel })
+}
+
+fn generic(
+    problem: &Problem,
+    name: String,
+    config: KernelConfig,
+    limits: &DeviceLimits,
+    notes: &mut Vec<String>,
+) -> Result<Kernel, Error> {
+    if config.compute.accumulator != problem.accumulator() {
+        return Err(Error::KernelUnsuitable {
+            kernel: name,
+            reason: format!(
+                "its compute policy accumulates in {}, {} operands in {}",
+                config.compute.accumulator,
+                problem.a,
+                problem.accumulator()
+            ),
+        });
+    }
+    check_width(problem, &name, config.tile.load_width)?;
+    fitted(name, Body::Generic, config, limits, notes)
+}
+
+fn fitted(
+    name: String,
+    body: Body,
+    config: KernelConfig,
+    limits: &DeviceLimits,
+    notes: &mut Vec<String>,
+) -> Result<Kernel, Error> {
+    let fitted = config.fit_workgroup_memory(limits.workgroup_bytes)?;
+    if fitted.tile.k_tile_size != config.tile.k_tile_size {
+        notes.push(format!(
+            "K strip shrunk from {} to {}: {} bytes of workgroup memory asked for, {} available",
+            config.tile.k_tile_size,
+            fitted.tile.k_tile_size,
+            config.workgroup_bytes(),
+            limits.workgroup_bytes
+        ));
+    }
+    Ok(Kernel::tiled(name, body, fitted))
+}
+
+/// The widest vector that every row of A allows, whatever its offset.
+fn widest(problem: &Problem) -> u32 {
+    [4, 2].into_iter().find(|&w| width_fits(problem, w).is_ok()).map_or(1, |w| w as u32)
+}
+
+fn check_width(problem: &Problem, kernel: &str, width: usize) -> Result<(), Error> {
+    if !matches!(width, 1 | 2 | 4) {
+        return Err(Error::KernelUnsuitable {
+            kernel: kernel.into(),
+            reason: format!("a load fetches 1, 2 or 4 elements, not {width}"),
+        });
+    }
+    width_fits(problem, width)
+}
+
+/// A vector of `width` elements starts at a multiple of `width`: A's columns must be adjacent, and
+/// its rows and matrices a multiple of the width apart.
+fn width_fits(problem: &Problem, width: usize) -> Result<(), Error> {
+    if width == 1 || !problem.reads_factors() || problem.is_empty() {
+        return Ok(());
+    }
+    let layout = problem.a_layout;
+    let misaligned = |what, value: isize| Error::Misaligned {
+        operand: Operand::A,
+        width,
+        what,
+        value: value as i128,
+    };
+    let width_stride = width as isize;
+    if layout.col_stride != 1 && problem.k > 1 {
+        return Err(Error::KernelUnsuitable {
+            kernel: format!("loads of {width} elements"),
+            reason: format!(
+                "the column stride of A must be 1 for vector loads, it is {}",
+                layout.col_stride
+            ),
+        });
+    }
+    if problem.m > 1 && layout.row_stride % width_stride != 0 {
+        return Err(misaligned("the row stride", layout.row_stride));
+    }
+    if problem.batch > 1 && layout.batch_stride % width_stride != 0 {
+        return Err(misaligned("the batch stride", layout.batch_stride));
+    }
+    Ok(())
+}
+
+/// The element type tiles and registers hold: f32 for floats, i32 for integers.
+#[must_use]
+pub(crate) const fn register_type(operand: ElementType) -> &'static str {
+    match operand.accumulator() {
+        ElementType::I32 => "i32",
+        _ => "f32",
+    }
+}

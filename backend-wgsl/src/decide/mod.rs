@@ -1,0 +1,179 @@
+//! Decisions: which kernel, which tile, how many dispatches. No text and no device in here.
+
+mod chunk;
+mod kernel;
+
+use lapidary_core::{Activation, ElementType, Error, KernelChoice, PlanSummary, Problem};
+
+pub use chunk::Chunk;
+pub(crate) use chunk::{PACK_THREADS, pack_workgroups};
+pub(crate) use kernel::register_type;
+pub use kernel::{Body, Kernel};
+
+use crate::limits::DeviceLimits;
+
+/// How a kernel's sums reach C.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Store {
+    /// The kernel applies the epilogue and stores 32-bit elements itself.
+    Fused,
+    /// The kernel stores raw sums to a scratch buffer; a second pass applies the epilogue and writes
+    /// whole words of 16- or 8-bit elements.
+    Packed,
+    /// There is no product (alpha = 0 or K = 0): one pass scales C and applies the epilogue.
+    NoProduct,
+}
+
+/// Everything about a problem that changes a pipeline's text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Traits {
+    /// Element type of A and B.
+    pub operand: ElementType,
+    /// Element type of C.
+    pub output: ElementType,
+    /// Type of alpha, beta and bias.
+    pub scalar: ElementType,
+    /// Whether C is read.
+    pub beta: bool,
+    /// Whether a bias is added.
+    pub bias: bool,
+    /// What is applied last.
+    pub activation: Activation,
+}
+
+/// What a plan will do.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Decision {
+    /// The kernel that multiplies, `None` where there is no product.
+    pub kernel: Option<Kernel>,
+    /// The kernel for operands whose offset does not allow the vector width, where the caller did
+    /// not insist on the width.
+    pub scalar_kernel: Option<Kernel>,
+    /// How sums reach C.
+    pub store: Store,
+    /// What the pipelines depend on.
+    pub traits: Traits,
+    /// The pieces of C, each computed by one dispatch (or two).
+    pub chunks: Vec<Chunk>,
+    /// Bytes of the scratch buffer for raw sums, 0 where there is none.
+    pub scratch_bytes: u64,
+    /// The decision in words and numbers.
+    pub summary: PlanSummary,
+}
+
+/// Decides how `problem` is computed on a device with `limits`.
+///
+/// # Errors
+/// [`Error::ElementTypeUnavailable`], [`Error::KernelUnsuitable`], [`Error::Misaligned`] or
+/// [`Error::LimitExceeded`].
+pub fn decide(
+    problem: &Problem,
+    limits: &DeviceLimits,
+    choice: KernelChoice,
+    device: &str,
+) -> Result<Decision, Error> {
+    problem.validate()?;
+    check_elements(problem, limits, device)?;
+    check_sizes(problem)?;
+    let traits = Traits {
+        operand: problem.a,
+        output: problem.c,
+        scalar: problem.bias_element(),
+        beta: problem.reads_c(),
+        bias: problem.bias,
+        activation: problem.activation,
+    };
+    let mut notes = Vec::new();
+    let (kernel, reason) = kernel::choose(problem, limits, choice, &mut notes)?;
+    let (store, kernel) = if !problem.reads_factors() {
+        (Store::NoProduct, None)
+    } else if problem.c.size() == 4 {
+        (Store::Fused, Some(kernel))
+    } else {
+        notes.push(format!(
+            "{} output is packed by a second pass that owns whole 32-bit words",
+            problem.c
+        ));
+        (Store::Packed, Some(kernel))
+    };
+    let chunks = chunk::split(problem, limits, kernel.as_ref(), store)?;
+    if chunks.len() > 1 {
+        notes.push(format!("split into {} dispatches", chunks.len()));
+    }
+    let scratch_bytes = match store {
+        Store::Packed => chunks.iter().map(Chunk::sum_bytes).max().unwrap_or(0),
+        Store::Fused | Store::NoProduct => 0,
+    };
+    let scalar_kernel = kernel.as_ref().and_then(|k| k.scalar_fallback(choice));
+    let summary = summarise(kernel.as_ref(), reason, notes, &chunks, limits, scratch_bytes);
+    Ok(Decision { kernel, scalar_kernel, store, traits, chunks, scratch_bytes, summary })
+}
+
+fn check_elements(problem: &Problem, limits: &DeviceLimits, device: &str) -> Result<(), Error> {
+    let needs = match problem.a {
+        ElementType::F64 => {
+            Some("WGSL has no 64-bit floats; use the CPU backend or convert to f32")
+        }
+        ElementType::F16 if !limits.f16 => Some("the device lacks the feature SHADER_F16"),
+        _ => None,
+    };
+    match needs {
+        None => Ok(()),
+        Some(needs) => Err(Error::ElementTypeUnavailable {
+            backend: format!("wgsl on {device}"),
+            element: problem.a,
+            needs,
+        }),
+    }
+}
+
+/// Shaders count in 32 bits.
+fn check_sizes(problem: &Problem) -> Result<(), Error> {
+    for (what, size) in
+        [("M", problem.m), ("N", problem.n), ("K", problem.k), ("the batch", problem.batch)]
+    {
+        if size > u32::MAX as usize / 2 {
+            return Err(Error::LimitExceeded {
+                what,
+                requested: size as u128,
+                limit: u128::from(u32::MAX / 2),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn summarise(
+    kernel: Option<&Kernel>,
+    reason: String,
+    notes: Vec<String>,
+    chunks: &[Chunk],
+    limits: &DeviceLimits,
+    scratch_bytes: u64,
+) -> PlanSummary {
+    let Some(kernel) = kernel else {
+        let mut summary = PlanSummary::new(
+            "epilogue_only",
+            "there is no product: alpha or K is 0, so A and B are not read",
+        );
+        summary.notes = notes;
+        summary.workgroup_threads = PACK_THREADS as usize;
+        summary.dispatches =
+            chunks.iter().map(|c| pack_workgroups(c.words, limits.workgroups_per_axis)).collect();
+        return summary;
+    };
+    let mut summary = PlanSummary::new(kernel.name.clone(), reason);
+    summary.notes = notes;
+    summary.dispatches = chunks.iter().map(|c| c.workgroups(kernel)).collect();
+    summary.workgroup_threads = kernel.threads() as usize;
+    summary.block_tile = kernel.block.map(|x| x as usize);
+    summary.thread_tile = kernel.thread.map(|x| x as usize);
+    summary.k_tile_size = kernel.k_tile as usize;
+    summary.load_width = kernel.load_width as usize;
+    summary.workgroup_bytes = kernel.workgroup_bytes();
+    summary.scratch_bytes = scratch_bytes;
+    summary
+}

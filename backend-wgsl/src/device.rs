@@ -1,0 +1,432 @@
+//! An open device: its limits, its pipelines, and how its failures become errors.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use lapidary_core::{DeviceInfo, ElementType, Error};
+
+use crate::adapter::{self, AdapterChoice};
+use crate::emit::Access;
+use crate::limits::DeviceLimits;
+
+/// How to open a device.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct WgslOptions {
+    /// Which adapter. The default asks `LAPIDARY_ADAPTER`, then takes the best.
+    pub adapter: AdapterChoice,
+    /// Whether shaders get run-time bounds checks and loop limits. The default is no: the shaders
+    /// are this crate's own, and every index in them is guarded.
+    pub checked: bool,
+    /// Limits and features to ask for instead of all the adapter has. The default is all.
+    pub limits: Option<wgpu::Limits>,
+    /// Features to ask for, of those the adapter has. The default is f16, timestamps and subgroups.
+    pub features: wgpu::Features,
+    /// How long to wait for one submission before it counts as hung. The default is 5 minutes.
+    pub timeout: Duration,
+}
+
+impl Default for WgslOptions {
+    fn default() -> Self {
+        Self {
+            adapter: AdapterChoice::from_environment(),
+            checked: false,
+            limits: None,
+            features: wgpu::Features::SHADER_F16
+                | wgpu::Features::TIMESTAMP_QUERY
+                | wgpu::Features::SUBGROUP,
+            timeout: Duration::from_secs(300),
+        }
+    }
+}
+
+impl WgslOptions {
+    /// Picks the adapter.
+    #[must_use]
+    pub fn adapter(mut self, adapter: AdapterChoice) -> Self {
+        self.adapter = adapter;
+        self
+    }
+
+    /// Asks for run-time checks in shaders.
+    #[must_use]
+    pub fn checked(mut self, checked: bool) -> Self {
+        self.checked = checked;
+        self
+    }
+
+    /// Asks for exactly these limits and, of those the adapter has, these features.
+    #[must_use]
+    pub fn restrict(mut self, limits: wgpu::Limits, features: wgpu::Features) -> Self {
+        self.limits = Some(limits);
+        self.features = features;
+        self
+    }
+}
+
+/// The GEMM backend for WebGPU-class devices. Cheap to clone; clones share the device.
+#[derive(Clone, Debug)]
+pub struct Wgsl {
+    pub(crate) inner: Arc<Inner>,
+}
+
+/// What clones share.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) device: wgpu::Device,
+    pub(crate) queue: wgpu::Queue,
+    pub(crate) limits: DeviceLimits,
+    pub(crate) name: String,
+    pub(crate) timeout: Duration,
+    /// Bound where a kernel has no use for a binding.
+    pub(crate) dummy: wgpu::Buffer,
+    info: wgpu::AdapterInfo,
+    checked: bool,
+    layouts: [Layouts; 2],
+    /// Pipelines by module text. WGSL is the key because it is what decides the result.
+    pipelines: Mutex<HashMap<String, wgpu::ComputePipeline>>,
+    /// Why the device was lost, once it was.
+    lost: Arc<Mutex<Option<String>>>,
+}
+
+#[derive(Debug)]
+struct Layouts {
+    bind_group: wgpu::BindGroupLayout,
+    pipeline: wgpu::PipelineLayout,
+}
+
+impl Wgsl {
+    /// Opens the best adapter with all it has.
+    ///
+    /// # Errors
+    /// [`Error::NoDevice`] if there is no adapter, or it cannot be opened.
+    pub fn new() -> Result<Self, Error> {
+        Self::with_options(&WgslOptions::default())
+    }
+
+    /// Opens a device as `options` say.
+    ///
+    /// # Errors
+    /// [`Error::NoDevice`] if no adapter matches, or it cannot be opened with those limits.
+    pub fn with_options(options: &WgslOptions) -> Result<Self, Error> {
+        pollster::block_on(Self::with_options_async(options))
+    }
+
+    /// As [`Wgsl::with_options`], without blocking.
+    ///
+    /// # Errors
+    /// As [`Wgsl::with_options`].
+    pub async fn with_options_async(options: &WgslOptions) -> Result<Self, Error> {
+        let instance = adapter::instance();
+        let adapter = adapter::find(&instance, &options.adapter).await?;
+        let name = adapter.get_info().name;
+        let descriptor = wgpu::DeviceDescriptor {
+            label: Some("lapidary"),
+            required_features: options.features & adapter.features(),
+            required_limits: options.limits.clone().unwrap_or_else(|| adapter.limits()),
+            ..wgpu::DeviceDescriptor::default()
+        };
+        let (device, queue) = adapter.request_device(&descriptor).await.map_err(|error| {
+            Error::NoDevice { reason: format!("{name} could not be opened: {error}") }
+        })?;
+        let lost = Arc::new(Mutex::new(None));
+        let on_lost = Arc::clone(&lost);
+        device.set_device_lost_callback(move |reason, message| {
+            if reason != wgpu::DeviceLostReason::Destroyed {
+                remember(&on_lost, format!("{reason:?}: {message}"));
+            }
+        });
+        let on_error = Arc::clone(&lost);
+        let label = name.clone();
+        // What no error scope caught; wgpu's default handler would panic.
+        device.on_uncaptured_error(Arc::new(move |error| {
+            tracing::error!(device = label, %error, "uncaptured device error");
+            remember(&on_error, error.to_string());
+        }));
+        Self::assemble(device, queue, options.checked, options.timeout, lost)
+    }
+
+    /// Uses a device that the program already has. Its error handlers are left alone.
+    ///
+    /// The device needs nothing beyond `Limits::downlevel_defaults()`; `SHADER_F16` allows f16
+    /// operands.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if the device refuses the few objects every plan needs.
+    pub fn from_device(device: wgpu::Device, queue: wgpu::Queue) -> Result<Self, Error> {
+        let options = WgslOptions::default();
+        Self::assemble(device, queue, options.checked, options.timeout, Arc::default())
+    }
+
+    fn assemble(
+        device: wgpu::Device,
+        queue: wgpu::Queue,
+        checked: bool,
+        timeout: Duration,
+        lost: Arc<Mutex<Option<String>>>,
+    ) -> Result<Self, Error> {
+        let info = device.adapter_info();
+        let name = info.name.clone();
+        let (layouts, dummy) = scoped(&device, &name, "opening the device", 256, || {
+            let layouts = [Access::ReadOnlyInputs, Access::AllReadWrite]
+                .map(|access| Layouts::new(&device, access));
+            let dummy = device.create_buffer(&wgpu::BufferDescriptor {
+                label: Some("lapidary unused binding"),
+                size: 256,
+                usage: wgpu::BufferUsages::STORAGE,
+                mapped_at_creation: false,
+            });
+            (layouts, dummy)
+        })?;
+        let limits = DeviceLimits::of(&device);
+        tracing::debug!(device = name, ?limits, "device opened");
+        Ok(Self {
+            inner: Arc::new(Inner {
+                device,
+                queue,
+                limits,
+                name,
+                timeout,
+                dummy,
+                info,
+                checked,
+                layouts,
+                pipelines: Mutex::default(),
+                lost,
+            }),
+        })
+    }
+
+    /// The limits plans are made within.
+    #[must_use]
+    pub fn limits(&self) -> &DeviceLimits {
+        &self.inner.limits
+    }
+
+    /// The device, for programs that share it.
+    #[must_use]
+    pub fn device(&self) -> &wgpu::Device {
+        &self.inner.device
+    }
+
+    /// The queue, for programs that share it.
+    #[must_use]
+    pub fn queue(&self) -> &wgpu::Queue {
+        &self.inner.queue
+    }
+
+    /// The adapter's name, driver, type and API.
+    #[must_use]
+    pub fn adapter_info(&self) -> &wgpu::AdapterInfo {
+        &self.inner.info
+    }
+
+    pub(crate) fn describe(&self) -> DeviceInfo {
+        let inner = &self.inner;
+        let info = &inner.info;
+        let driver = format!("{} {}", info.driver, info.driver_info);
+        let mut description = DeviceInfo::new("wgsl", inner.name.clone(), driver.trim());
+        description.elements = vec![ElementType::F32, ElementType::BF16, ElementType::I8];
+        if inner.limits.f16 {
+            description.elements.insert(1, ElementType::F16);
+        }
+        let features = inner.device.features();
+        let limits = &inner.limits;
+        let yes_no = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
+        description.properties = vec![
+            ("type".into(), format!("{:?}", info.device_type)),
+            ("api".into(), format!("{:?}", info.backend)),
+            ("workgroup memory".into(), format!("{} B", limits.workgroup_bytes)),
+            ("workgroup threads".into(), limits.workgroup_threads.to_string()),
+            ("workgroups per axis".into(), limits.workgroups_per_axis.to_string()),
+            ("storage binding".into(), format!("{} B", limits.binding_bytes)),
+            ("buffer".into(), format!("{} B", limits.buffer_bytes)),
+            (
+                "subgroup size".into(),
+                format!("{} to {}", info.subgroup_min_size, info.subgroup_max_size),
+            ),
+            ("f16".into(), yes_no(limits.f16)),
+            ("timestamps".into(), yes_no(features.contains(wgpu::Features::TIMESTAMP_QUERY))),
+            ("checked shaders".into(), yes_no(inner.checked)),
+        ];
+        description
+    }
+}
+
+impl Inner {
+    /// The layout of every bind group.
+    pub(crate) fn bind_group_layout(&self, access: Access) -> &wgpu::BindGroupLayout {
+        &self.layout(access).bind_group
+    }
+
+    fn layout(&self, access: Access) -> &Layouts {
+        match access {
+            Access::ReadOnlyInputs => &self.layouts[0],
+            Access::AllReadWrite => &self.layouts[1],
+        }
+    }
+
+    /// The pipeline of a module, compiled at its first use.
+    pub(crate) fn pipeline(
+        &self,
+        label: &str,
+        source: String,
+        access: Access,
+    ) -> Result<wgpu::ComputePipeline, Error> {
+        let mut pipelines = self.pipelines.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pipeline) = pipelines.get(&source) {
+            return Ok(pipeline.clone());
+        }
+        let _span = tracing::info_span!("compile", kernel = label, device = self.name).entered();
+        let pipeline = scoped(&self.device, &self.name, "compiling a kernel", 0, || {
+            let descriptor = wgpu::ShaderModuleDescriptor {
+                label: Some(label),
+                source: wgpu::ShaderSource::Wgsl(source.as_str().into()),
+            };
+            let module = if self.checked {
+                self.device.create_shader_module(descriptor)
+            } else {
+                // SAFETY: the text is this crate's own. Every load and store of a binding is
+                // guarded by the sizes in the uniform block, which the host has checked against the
+                // bindings; workgroup-memory indices are below constants; every loop counts up to a
+                // bound. The conformance tests run the same kernels with checks on.
+                unsafe {
+                    self.device.create_shader_module_trusted(
+                        descriptor,
+                        wgpu::ShaderRuntimeChecks::unchecked(),
+                    )
+                }
+            };
+            self.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+                label: Some(label),
+                layout: Some(&self.layout(access).pipeline),
+                module: &module,
+                entry_point: Some("main"),
+                compilation_options: wgpu::PipelineCompilationOptions {
+                    // Every kernel writes a tile before it reads it.
+                    zero_initialize_workgroup_memory: false,
+                    ..wgpu::PipelineCompilationOptions::default()
+                },
+                cache: None,
+            })
+        })?;
+        pipelines.insert(source, pipeline.clone());
+        Ok(pipeline)
+    }
+
+    /// Runs `work` with the device's errors caught.
+    pub(crate) fn scoped<T>(
+        &self,
+        operation: &'static str,
+        bytes: u64,
+        work: impl FnOnce() -> T,
+    ) -> Result<T, Error> {
+        self.check_alive()?;
+        let result = scoped(&self.device, &self.name, operation, bytes, work)?;
+        self.check_alive()?;
+        Ok(result)
+    }
+
+    /// Fails once the device was lost.
+    pub(crate) fn check_alive(&self) -> Result<(), Error> {
+        match &*self.lost.lock().unwrap_or_else(PoisonError::into_inner) {
+            None => Ok(()),
+            Some(reason) => {
+                Err(Error::DeviceLost { device: self.name.clone(), reason: reason.clone() })
+            }
+        }
+    }
+
+    /// Waits for everything submitted so far.
+    pub(crate) fn wait(&self) -> Result<(), Error> {
+        let wait = wgpu::PollType::Wait { submission_index: None, timeout: Some(self.timeout) };
+        let polled = self.device.poll(wait);
+        self.check_alive()?;
+        match polled {
+            Ok(_) => Ok(()),
+            Err(wgpu::PollError::Timeout) => {
+                Err(Error::Timeout { device: self.name.clone(), seconds: self.timeout.as_secs() })
+            }
+            Err(error) => Err(Error::Device {
+                device: self.name.clone(),
+                operation: "waiting",
+                message: error.to_string(),
+            }),
+        }
+    }
+}
+
+fn remember(lost: &Mutex<Option<String>>, reason: String) {
+    lost.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reason);
+}
+
+/// Runs `work` and turns what the device reports meanwhile into an error.
+fn scoped<T>(
+    device: &wgpu::Device,
+    name: &str,
+    operation: &'static str,
+    bytes: u64,
+    work: impl FnOnce() -> T,
+) -> Result<T, Error> {
+    let validation = device.push_error_scope(wgpu::ErrorFilter::Validation);
+    let internal = device.push_error_scope(wgpu::ErrorFilter::Internal);
+    let memory = device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
+    let result = work();
+    // Native scopes resolve at once; the inner ones are popped first.
+    let errors = [memory.pop(), internal.pop(), validation.pop()].map(pollster::block_on);
+    match errors.into_iter().flatten().next() {
+        None => Ok(result),
+        Some(wgpu::Error::OutOfMemory { .. }) => Err(Error::OutOfMemory {
+            requested: bytes,
+            what: operation.into(),
+            device: name.into(),
+        }),
+        Some(error) => {
+            Err(Error::Device { device: name.into(), operation, message: error.to_string() })
+        }
+    }
+}
+
+impl Layouts {
+    /// Inputs at 0, 1 and 3, the output at 2, parameters at 4: four storage bindings, which is all
+    /// that `downlevel_defaults` allows.
+    fn new(device: &wgpu::Device, access: Access) -> Self {
+        let storage = |binding, read_only| wgpu::BindGroupLayoutEntry {
+            binding,
+            visibility: wgpu::ShaderStages::COMPUTE,
+            ty: wgpu::BindingType::Buffer {
+                ty: wgpu::BufferBindingType::Storage { read_only },
+                has_dynamic_offset: false,
+                min_binding_size: None,
+            },
+            count: None,
+        };
+        let inputs = access == Access::ReadOnlyInputs;
+        let bind_group = device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {
+            label: Some("lapidary"),
+            entries: &[
+                storage(0, inputs),
+                storage(1, inputs),
+                storage(2, false),
+                storage(3, inputs),
+                wgpu::BindGroupLayoutEntry {
+                    binding: 4,
+                    visibility: wgpu::ShaderStages::COMPUTE,
+                    ty: wgpu::BindingType::Buffer {
+                        ty: wgpu::BufferBindingType::Uniform,
+                        has_dynamic_offset: false,
+                        min_binding_size: None,
+                    },
+                    count: None,
+                },
+            ],
+        });
+        let pipeline = device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
+            label: Some("lapidary"),
+            bind_group_layouts: &[Some(&bind_group)],
+            immediate_size: 0,
+        });
+        Self { bind_group, pipeline }
+    }
+}

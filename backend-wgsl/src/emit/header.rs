@@ -1,0 +1,136 @@
+//! The generated head of a module: sizes, types, parameters, bindings.
+
+use lapidary_core::ElementType;
+
+use super::{Access, access};
+use crate::decide::{Kernel, Traits, register_type};
+
+/// The uniform block; [`crate::params::Params`] is the same in Rust.
+const PARAMS: &str = "\
+struct Params {
+    m: u32, n: u32, k: u32, batch: u32,
+    a_base: u32, a_row: u32, a_col: u32, a_batch: u32,
+    b_base: u32, b_row: u32, b_col: u32, b_batch: u32,
+    c_base: u32, c_row: u32, c_col: u32, c_batch: u32,
+    alpha: Scalar, beta: Scalar, bias_base: u32, words: u32,
+    axes: array<AXES, 3>,
+}
+@group(0) @binding(4) var<uniform> p: Params;
+";
+
+/// The uniform block where the axes are not looked at.
+fn params(axes: &str) -> String {
+    PARAMS.replace("AXES", axes)
+}
+
+fn scalar(element: ElementType) -> &'static str {
+    match element {
+        ElementType::I32 => "i32",
+        _ => "f32",
+    }
+}
+
+fn constant(name: &str, value: u32) -> String {
+    format!("const {name} = {value}u;\n")
+}
+
+fn flag(name: &str, value: bool) -> String {
+    format!("const {name} = {value};\n")
+}
+
+fn epilogue_flags(traits: &Traits) -> String {
+    flag("HAS_BETA", traits.beta) + &flag("HAS_BIAS", traits.bias)
+}
+
+pub(super) fn multiply(kernel: &Kernel, traits: &Traits, fused: bool, access: Access) -> String {
+    let mut text = String::new();
+    if traits.operand == ElementType::F16 {
+        text.push_str("enable f16;\n");
+    }
+    text.push_str(&format!("// {}: {} -> {}\n", kernel.name, traits.operand, traits.output));
+    text.push_str(&constant("BM", kernel.block[0]));
+    text.push_str(&constant("BN", kernel.block[1]));
+    text.push_str(&constant("TM", kernel.thread[0]));
+    text.push_str(&constant("TN", kernel.thread[1]));
+    if kernel.k_tile > 0 {
+        text.push_str(&constant("KT", kernel.k_tile));
+        text.push_str(&constant("W", kernel.load_width));
+    }
+    if kernel.num_buffers > 0 {
+        text.push_str(&constant("NUM_BUFFERS", kernel.num_buffers));
+    }
+    if let Some(config) = kernel.config {
+        text.push_str(&constant("K_STEP", config.compute.k_step as u32));
+    }
+    text.push_str(&constant("THREADS", kernel.threads()));
+    if fused {
+        text.push_str(&epilogue_flags(traits));
+    }
+    let register = register_type(traits.operand);
+    let scalar = scalar(traits.scalar);
+    text.push_str(&format!(
+        "alias Elem = {register};\nalias Acc = {register};\nalias Scalar = {scalar};\n\n"
+    ));
+    text.push_str(&params("vec4<u32>"));
+    let input = access.input();
+    let a = access::storage(traits.operand, kernel.load_width);
+    let b = access::storage(traits.operand, 1);
+    text.push_str(&format!("@group(0) @binding(0) var<storage, {input}> a_data: array<{a}>;\n"));
+    text.push_str(&format!("@group(0) @binding(1) var<storage, {input}> b_data: array<{b}>;\n"));
+    if fused {
+        text.push_str(&format!(
+            "@group(0) @binding(2) var<storage, read_write> c_data: array<Scalar>;\n\
+             @group(0) @binding(3) var<storage, {input}> bias: array<Scalar>;\n"
+        ));
+    } else {
+        text.push_str("@group(0) @binding(2) var<storage, read_write> sums: array<Acc>;\n");
+    }
+    text.push_str(
+        "\n// Where a thread works: its matrix, its workgroup's corner of C, its index.\n\
+         struct Place { batch: u32, row0: u32, col0: u32, tid: u32 }\n\n",
+    );
+    text
+}
+
+/// Sizes of the lanes of a word.
+fn lanes(element: ElementType) -> String {
+    let bits = 8 * element.size() as u32;
+    let mask = if bits == 32 { u32::MAX } else { (1 << bits) - 1 };
+    format!(
+        "const PER_WORD = {}u;\nconst LANE_BITS = {bits}u;\nconst LANE_MASK = {mask:#x}u;\n",
+        32 / bits
+    )
+}
+
+pub(super) fn pack_output(traits: &Traits, has_sum: bool, access: Access) -> String {
+    let mut text = format!("// pack_output: {}\n", traits.output);
+    text.push_str(&lanes(traits.output));
+    text.push_str(&flag("HAS_SUM", has_sum));
+    text.push_str(&epilogue_flags(traits));
+    let scalar = scalar(traits.scalar);
+    text.push_str(&format!(
+        "alias Acc = {};\nalias Scalar = {scalar};\n\n",
+        register_type(traits.operand)
+    ));
+    text.push_str(&params("Axis"));
+    let input = access.input();
+    text.push_str(&format!(
+        "@group(0) @binding(0) var<storage, {input}> sums: array<Acc>;\n\
+         @group(0) @binding(2) var<storage, read_write> c_data: array<u32>;\n\
+         @group(0) @binding(3) var<storage, {input}> bias: array<Scalar>;\n\n"
+    ));
+    text
+}
+
+pub(super) fn pack_b(operand: ElementType, access: Access) -> String {
+    let mut text = format!("// pack_b: {operand}\n");
+    text.push_str(&lanes(operand));
+    text.push_str("alias Scalar = u32;\n\n");
+    text.push_str(&params("vec4<u32>"));
+    let input = access.input();
+    text.push_str(&format!(
+        "@group(0) @binding(1) var<storage, {input}> b_data: array<u32>;\n\
+         @group(0) @binding(2) var<storage, read_write> c_data: array<u32>;\n\n"
+    ));
+    text
+}

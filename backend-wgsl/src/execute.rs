@@ -1,0 +1,304 @@
+//! Running a plan: into the caller's encoder, or submitted, or timed.
+
+use std::time::{Duration, Instant};
+
+use lapidary_core::{AnyMatrixMut, AnyMatrixRef, Placement};
+use lapidary_core::{
+    Args, Backend, DeviceInfo, ElementType, Error, Operands, PlanOptions, PlanSummary, Problem,
+    Progress, TensorSlice,
+};
+
+use crate::device::Wgsl;
+use crate::pack::WgslPackedB;
+use crate::plan::{Dispatch, WgslPlan};
+use crate::tensor::WgslTensor;
+
+/// How long an execution took on the device.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Timing {
+    /// One duration a run.
+    pub runs: Vec<Duration>,
+    /// Whether they come from the device's own timestamps, not from the host's clock.
+    pub device_clock: bool,
+}
+
+impl Timing {
+    /// Minimum, median and maximum of the runs; zero without runs.
+    #[must_use]
+    pub fn min_median_max(&self) -> [Duration; 3] {
+        let mut sorted = self.runs.clone();
+        sorted.sort_unstable();
+        match (sorted.first(), sorted.get(sorted.len() / 2), sorted.last()) {
+            (Some(&min), Some(&median), Some(&max)) => [min, median, max],
+            _ => [Duration::ZERO; 3],
+        }
+    }
+}
+
+impl Wgsl {
+    /// Encodes a planned product into the caller's own encoder; nothing is submitted.
+    ///
+    /// Several products may go into one encoder, and one may read what another wrote.
+    ///
+    /// # Errors
+    /// As [`Backend::execute`].
+    pub fn encode(
+        &self,
+        plan: &WgslPlan,
+        args: &Args<'_, Self>,
+        encoder: &mut wgpu::CommandEncoder,
+    ) -> Result<(), Error> {
+        let prepared = self.prepare(plan, args)?;
+        self.inner.scoped("encoding", 0, || {
+            let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor {
+                label: Some(&plan.decision.summary.kernel),
+                timestamp_writes: None,
+            });
+            prepared.chunks.iter().flatten().for_each(|dispatch| dispatch.encode(&mut pass));
+        })
+    }
+
+    /// Submits dispatches as one command buffer.
+    pub(crate) fn submit(&self, dispatches: &[Dispatch]) -> Result<(), Error> {
+        let inner = &self.inner;
+        inner.scoped("submitting", 0, || {
+            let mut encoder = inner.device.create_command_encoder(&Default::default());
+            {
+                let mut pass = encoder.begin_compute_pass(&Default::default());
+                dispatches.iter().for_each(|dispatch| dispatch.encode(&mut pass));
+            }
+            inner.queue.submit([encoder.finish()]);
+        })
+    }
+
+    fn run_plan(
+        &self,
+        plan: &WgslPlan,
+        args: &Args<'_, Self>,
+        after_chunk: &mut dyn FnMut(usize, usize) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let prepared = self.prepare(plan, args)?;
+        let problem = &plan.problem;
+        let _span = tracing::info_span!(
+            "dispatch",
+            m = problem.m,
+            n = problem.n,
+            k = problem.k,
+            kernel = plan.decision.summary.kernel,
+            device = self.inner.name,
+        )
+        .entered();
+        // One submission a chunk, so that no submission outlasts a watchdog.
+        for (done, chunk) in prepared.chunks.iter().enumerate() {
+            self.submit(chunk)?;
+            after_chunk(done + 1, prepared.chunks.len())?;
+        }
+        Ok(())
+    }
+
+    /// Runs a plan `runs` times and returns how long each run took on the device.
+    ///
+    /// Warms up first for at least `warm_up`: an idle device runs at a fraction of its clock. With
+    /// timestamp queries the time is from the first dispatch's begin to the last one's end; without
+    /// them it is the host's, submission and wait included.
+    ///
+    /// # Errors
+    /// As [`Backend::execute`] and [`Backend::sync`].
+    pub fn time(
+        &self,
+        plan: &WgslPlan,
+        args: &Args<'_, Self>,
+        runs: usize,
+        warm_up: Duration,
+    ) -> Result<Timing, Error> {
+        let start = Instant::now();
+        loop {
+            self.execute(plan, args)?;
+            self.inner.wait()?;
+            if start.elapsed() >= warm_up {
+                break;
+            }
+        }
+        let device_clock = self.inner.device.features().contains(wgpu::Features::TIMESTAMP_QUERY);
+        let runs = (0..runs)
+            .map(
+                |_| if device_clock { self.timed(plan, args) } else { self.wall_clock(plan, args) },
+            )
+            .collect::<Result<_, Error>>()?;
+        Ok(Timing { runs, device_clock })
+    }
+
+    fn wall_clock(&self, plan: &WgslPlan, args: &Args<'_, Self>) -> Result<Duration, Error> {
+        let start = Instant::now();
+        self.execute(plan, args)?;
+        self.inner.wait()?;
+        Ok(start.elapsed())
+    }
+
+    /// One run between two timestamps, each chunk its own submission; the sum over chunks.
+    fn timed(&self, plan: &WgslPlan, args: &Args<'_, Self>) -> Result<Duration, Error> {
+        let prepared = self.prepare(plan, args)?;
+        let inner = &self.inner;
+        let mut total = 0.0;
+        for chunk in &prepared.chunks {
+            let resolved = inner.scoped("timing", 16, || {
+                let queries = inner.device.create_query_set(&wgpu::QuerySetDescriptor {
+                    label: Some("lapidary timing"),
+                    ty: wgpu::QueryType::Timestamp,
+                    count: 2,
+                });
+                let resolved = inner.device.create_buffer(&wgpu::BufferDescriptor {
+                    label: Some("lapidary timing"),
+                    size: 16,
+                    usage: wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC,
+                    mapped_at_creation: false,
+                });
+                let mut encoder = inner.device.create_command_encoder(&Default::default());
+                {
+                    let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor {
+                        label: Some(&plan.decision.summary.kernel),
+                        timestamp_writes: Some(wgpu::ComputePassTimestampWrites {
+                            query_set: &queries,
+                            beginning_of_pass_write_index: Some(0),
+                            end_of_pass_write_index: Some(1),
+                        }),
+                    });
+                    chunk.iter().for_each(|dispatch| dispatch.encode(&mut pass));
+                }
+                encoder.resolve_query_set(&queries, 0..2, &resolved, 0);
+                inner.queue.submit([encoder.finish()]);
+                resolved
+            })?;
+            let bytes = pollster::block_on(self.read_bytes(&resolved, 0, 16))?;
+            let ticks: Vec<u64> = bytemuck::pod_collect_to_vec(&bytes);
+            let (begin, end) = (ticks[0], ticks[1]);
+            let ticks = end.checked_sub(begin).ok_or_else(|| Error::Device {
+                device: inner.name.clone(),
+                operation: "timing",
+                message: format!("the timestamp at the end, {end}, is before {begin}"),
+            })?;
+            total += ticks as f64 * f64::from(inner.queue.get_timestamp_period());
+        }
+        Ok(Duration::from_secs_f64(total * 1e-9))
+    }
+}
+
+impl Dispatch {
+    fn encode(&self, pass: &mut wgpu::ComputePass<'_>) {
+        let [x, y, z] = self.workgroups;
+        pass.set_pipeline(&self.pipeline);
+        pass.set_bind_group(0, &self.bindings, &[]);
+        pass.dispatch_workgroups(x, y, z);
+    }
+}
+
+impl Backend for Wgsl {
+    type Tensor = WgslTensor;
+    type Plan = WgslPlan;
+    type PackedB = WgslPackedB;
+
+    fn info(&self) -> DeviceInfo {
+        self.describe()
+    }
+
+    fn alloc(&self, element: ElementType, len: usize) -> Result<WgslTensor, Error> {
+        self.allocate(element, len)
+    }
+
+    fn upload(&self, tensor: &WgslTensor, offset: usize, bytes: &[u8]) -> Result<(), Error> {
+        self.write(tensor, offset, bytes)
+    }
+
+    async fn download(&self, tensor: &WgslTensor) -> Result<Vec<u8>, Error> {
+        self.read(tensor).await
+    }
+
+    fn plan(&self, problem: &Problem, options: &PlanOptions) -> Result<WgslPlan, Error> {
+        self.make_plan(problem, options)
+    }
+
+    fn summary<'p>(&self, plan: &'p WgslPlan) -> &'p PlanSummary {
+        &plan.decision.summary
+    }
+
+    fn execute(&self, plan: &WgslPlan, args: &Args<'_, Self>) -> Result<(), Error> {
+        self.run_plan(plan, args, &mut |_, _| Ok(()))
+    }
+
+    fn pack_b(
+        &self,
+        plan: &WgslPlan,
+        b: TensorSlice<'_, WgslTensor>,
+    ) -> Result<WgslPackedB, Error> {
+        self.make_packed_b(plan, b)
+    }
+
+    async fn sync(&self) -> Result<(), Error> {
+        self.idle().await
+    }
+
+    async fn run_host(
+        &self,
+        problem: &Problem,
+        options: &PlanOptions,
+        operands: &Operands<'_>,
+        mut c: AnyMatrixMut<'_>,
+        progress: &dyn Fn(Progress),
+    ) -> Result<PlanSummary, Error> {
+        let plan = self.make_plan(problem, options)?;
+        let summary = plan.decision.summary.clone();
+        if problem.is_empty() {
+            return Ok(summary);
+        }
+        // A and B are only uploaded where they are read; a tensor of nothing stands in elsewhere.
+        let reads = problem.reads_factors();
+        let (a, a_offset) = self.upload_view(operands.a, reads)?;
+        let (b, b_offset) = self.upload_view(operands.b, reads)?;
+        let (c_tensor, c_offset) = self.upload_view(c.as_ref(), true)?;
+        let bias = match operands.bias {
+            None => None,
+            Some(bias) => {
+                let tensor = self.allocate(bias.element(), bias.len())?;
+                self.write(&tensor, 0, &bias.bytes()[..bias.len() * bias.element().size()])?;
+                Some(tensor)
+            }
+        };
+        let mut args = Args::new(
+            TensorSlice::new(&a, a_offset),
+            TensorSlice::new(&b, b_offset),
+            TensorSlice::new(&c_tensor, c_offset),
+        );
+        if let Some(bias) = &bias {
+            args = args.bias(bias);
+        }
+        self.run_plan(&plan, &args, &mut |done, total| {
+            if total > 1 {
+                self.inner.wait()?;
+            }
+            progress(Progress { done: done as u64, total: total as u64 });
+            Ok(())
+        })?;
+        let result = self.read(&c_tensor).await?;
+        let place = Placement { offset: c_offset, ..c.placement() };
+        let view = AnyMatrixRef::new(&result, c.element(), place)?;
+        c.copy_from(view);
+        Ok(summary)
+    }
+}
+
+impl Wgsl {
+    /// Uploads what a host view spans; the offset of its first element in the new tensor.
+    fn upload_view(
+        &self,
+        view: AnyMatrixRef<'_>,
+        wanted: bool,
+    ) -> Result<(WgslTensor, usize), Error> {
+        let place = view.placement();
+        let span = place.span().filter(|_| wanted).unwrap_or(0..0);
+        let size = view.element().size();
+        let tensor = self.allocate(view.element(), span.len())?;
+        self.write(&tensor, 0, &view.bytes()[span.start * size..span.end * size])?;
+        Ok((tensor, place.offset.saturating_sub(span.start)))
+    }
+}

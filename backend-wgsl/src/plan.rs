@@ -1,0 +1,256 @@
+//! A prepared problem: decisions, pipelines, and the bindings of recent operands.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
+use lapidary_core::{
+    Args, BOperand, Error, KernelChoice, Layout, Operand, Placement, PlanOptions, Problem, Tensor,
+    TensorSlice,
+};
+
+use crate::bind::Source;
+use crate::decide::{self, Decision, Kernel, Store};
+use crate::device::Wgsl;
+use crate::emit::{self, Access};
+use crate::pack::WgslPackedB;
+use crate::tensor::WgslTensor;
+
+/// Operand sets whose bindings a plan keeps; the oldest makes room for the next.
+const PREPARED_KEPT: usize = 8;
+
+/// A problem prepared for one device.
+#[derive(Debug)]
+pub struct WgslPlan {
+    pub(crate) problem: Problem,
+    pub(crate) decision: Decision,
+    /// The device it was made for; plans do not move between devices.
+    device: wgpu::Device,
+    pub(crate) scratch: Option<wgpu::Buffer>,
+    prepared: Mutex<VecDeque<(Key, std::sync::Arc<Prepared>)>>,
+}
+
+impl WgslPlan {
+    /// What was decided, as plain data.
+    #[must_use]
+    pub fn decision(&self) -> &Decision {
+        &self.decision
+    }
+
+    /// The problem that was planned.
+    #[must_use]
+    pub fn problem(&self) -> &Problem {
+        &self.problem
+    }
+
+    /// The WGSL of the dispatch that multiplies, or of the only pass where there is no product.
+    #[must_use]
+    pub fn source(&self) -> String {
+        let Decision { kernel, store, traits, .. } = &self.decision;
+        match kernel {
+            Some(kernel) => emit::multiply(kernel, traits, *store, Access::ReadOnlyInputs),
+            None => emit::pack_output(traits, *store, Access::ReadOnlyInputs),
+        }
+    }
+}
+
+/// What the bindings depend on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Key {
+    operands: [Option<(wgpu::Buffer, u64)>; 4],
+    b_layout: Layout,
+}
+
+/// Dispatches with everything bound.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    /// For each chunk, its one or two dispatches.
+    pub(crate) chunks: Vec<Vec<Dispatch>>,
+}
+
+/// One dispatch.
+#[derive(Debug)]
+pub(crate) struct Dispatch {
+    pub(crate) pipeline: wgpu::ComputePipeline,
+    pub(crate) bindings: wgpu::BindGroup,
+    pub(crate) workgroups: [u32; 3],
+}
+
+impl Wgsl {
+    /// Plans without compiling, to look at the decision.
+    ///
+    /// # Errors
+    /// As [`Backend::plan`](lapidary_core::Backend::plan).
+    pub fn decide(&self, problem: &Problem, choice: KernelChoice) -> Result<Decision, Error> {
+        decide::decide(problem, &self.inner.limits, choice, &self.inner.name)
+    }
+
+    pub(crate) fn make_plan(
+        &self,
+        problem: &Problem,
+        options: &PlanOptions,
+    ) -> Result<WgslPlan, Error> {
+        let _span = tracing::info_span!(
+            "plan",
+            m = problem.m,
+            n = problem.n,
+            k = problem.k,
+            batch = problem.batch,
+            device = self.inner.name,
+        )
+        .entered();
+        let decision = self.decide(problem, options.kernel)?;
+        tracing::debug!(kernel = decision.summary.kernel, notes = ?decision.summary.notes);
+        let scratch = match decision.scratch_bytes {
+            0 => None,
+            bytes => {
+                Some(self.inner.buffer("lapidary sums", bytes, wgpu::BufferUsages::empty())?)
+            }
+        };
+        let plan = WgslPlan {
+            problem: problem.clone(),
+            decision,
+            device: self.inner.device.clone(),
+            scratch,
+            prepared: Mutex::default(),
+        };
+        // Compile now: a kernel that the driver refuses is an error of the plan, not of its use.
+        if !problem.is_empty() {
+            if let Some(kernel) = &plan.decision.kernel {
+                self.multiply_pipeline(&plan, kernel, Access::ReadOnlyInputs)?;
+            }
+            if plan.decision.store != Store::Fused {
+                self.pack_pipeline(&plan, Access::ReadOnlyInputs)?;
+            }
+        }
+        Ok(plan)
+    }
+
+    pub(crate) fn multiply_pipeline(
+        &self,
+        plan: &WgslPlan,
+        kernel: &Kernel,
+        access: Access,
+    ) -> Result<wgpu::ComputePipeline, Error> {
+        let Decision { traits, store, .. } = &plan.decision;
+        let source = emit::multiply(kernel, traits, *store, access);
+        self.inner.pipeline(&kernel.name, source, access)
+    }
+
+    pub(crate) fn pack_pipeline(
+        &self,
+        plan: &WgslPlan,
+        access: Access,
+    ) -> Result<wgpu::ComputePipeline, Error> {
+        let Decision { traits, store, .. } = &plan.decision;
+        self.inner.pipeline("pack_output", emit::pack_output(traits, *store, access), access)
+    }
+
+    /// The dispatches of a plan on given operands, from the plan's own store if they came before.
+    pub(crate) fn prepare(
+        &self,
+        plan: &WgslPlan,
+        args: &Args<'_, Self>,
+    ) -> Result<std::sync::Arc<Prepared>, Error> {
+        if plan.device != self.inner.device {
+            return Err(Error::KernelUnsuitable {
+                kernel: plan.decision.summary.kernel.clone(),
+                reason: "the plan was made on another device".into(),
+            });
+        }
+        let problem = &plan.problem;
+        args.check(problem)?;
+        let reads = problem.reads_factors() && !problem.is_empty();
+        let a = reads.then_some(Source {
+            tensor: args.a.tensor,
+            offset: args.a.offset,
+            layout: problem.a_layout,
+        });
+        let b = if reads { Some(b_source(plan, &args.b, args.c)?) } else { None };
+        let bias = args.bias.filter(|_| problem.bias);
+        let place = |tensor: &WgslTensor, offset: usize| {
+            let bytes = offset as u64 * tensor.element().size() as u64;
+            (tensor.buffer.clone(), tensor.byte_offset + bytes)
+        };
+        let key = Key {
+            operands: [
+                a.map(|s| place(s.tensor, s.offset)),
+                b.map(|s| place(s.tensor, s.offset)),
+                Some(place(args.c.tensor, args.c.offset)),
+                bias.map(|s| place(s.tensor, s.offset)),
+            ],
+            b_layout: b.map_or(problem.b_layout, |s| s.layout),
+        };
+        let mut kept = plan.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, prepared)) = kept.iter().find(|(k, _)| *k == key) {
+            return Ok(std::sync::Arc::clone(prepared));
+        }
+        let prepared = std::sync::Arc::new(self.bind(plan, a, b, args.c, bias)?);
+        if kept.len() == PREPARED_KEPT {
+            kept.pop_front();
+        }
+        kept.push_back((key, std::sync::Arc::clone(&prepared)));
+        Ok(prepared)
+    }
+}
+
+/// The kernel whose loads the operand's offset allows.
+pub(crate) fn aligned_kernel<'k>(
+    plan: &'k WgslPlan,
+    kernel: &'k Kernel,
+    a: Source<'_>,
+) -> Result<&'k Kernel, Error> {
+    let size = a.tensor.element().size() as u64;
+    let vector = u64::from(kernel.load_width) * size;
+    let first = a.tensor.byte_offset + a.offset as u64 * size;
+    let place = Placement { offset: a.offset, shape: plan.problem.a_shape(), layout: a.layout };
+    let end = a.tensor.byte_offset + place.span().map_or(0, |span| span.end as u64) * size;
+    let room = a.tensor.buffer.size();
+    let fault = if !first.is_multiple_of(vector) {
+        ("the offset of its first element", i128::from(first / size))
+    } else if end.next_multiple_of(vector) > room {
+        ("the end of its buffer, which cuts its last vector off,", i128::from(room / size))
+    } else {
+        return Ok(kernel);
+    };
+    plan.decision.scalar_kernel.as_ref().ok_or(Error::Misaligned {
+        operand: Operand::A,
+        width: kernel.load_width as usize,
+        what: fault.0,
+        value: fault.1,
+    })
+}
+
+/// B as it is or packed, with the layout to read it by.
+fn b_source<'a>(
+    plan: &WgslPlan,
+    b: &BOperand<'a, Wgsl>,
+    c: TensorSlice<'_, WgslTensor>,
+) -> Result<Source<'a>, Error> {
+    let problem = &plan.problem;
+    match b {
+        BOperand::Plain(b) => {
+            Ok(Source { tensor: b.tensor, offset: b.offset, layout: problem.b_layout })
+        }
+        BOperand::Packed(packed) => {
+            let packed: &'a WgslPackedB = packed;
+            let expected = WgslPackedB::describe(problem);
+            if packed.description() != expected {
+                return Err(Error::PackedMismatch { found: packed.description(), expected });
+            }
+            if packed.tensor.same_allocation(c.tensor) {
+                return Err(Error::Aliasing {
+                    operand: Operand::B,
+                    c_first: 0,
+                    c_end: c.tensor.len() * c.tensor.element().size(),
+                    first: 0,
+                    end: packed.tensor.len() * packed.tensor.element().size(),
+                });
+            }
+            Ok(Source { tensor: &packed.tensor, offset: 0, layout: packed.layout() })
+        }
+        _ => Err(Error::PackedMismatch {
+            found: "an unknown form of B".into(),
+            expected: WgslPackedB::describe(problem),
+        }),
+    }
+}

@@ -1,0 +1,309 @@
+//! Arrays on the device.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use lapidary_core::{ElementType, Error, Tensor};
+
+use crate::device::{Inner, Wgsl};
+
+/// A one-dimensional array in a `wgpu::Buffer`, or in part of one.
+#[derive(Clone, Debug)]
+pub struct WgslTensor {
+    pub(crate) buffer: wgpu::Buffer,
+    pub(crate) byte_offset: u64,
+    element: ElementType,
+    len: usize,
+}
+
+impl Tensor for WgslTensor {
+    fn element(&self) -> ElementType {
+        self.element
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn same_allocation(&self, other: &Self) -> bool {
+        self.buffer == other.buffer
+    }
+
+    fn byte_offset(&self) -> usize {
+        self.byte_offset as usize
+    }
+}
+
+/// Bytes that `len` elements occupy in a buffer of ours: whole 16-byte vectors, at least one, so
+/// that a vector load may end in the padding.
+fn allocated_bytes(element: ElementType, len: usize) -> Option<u64> {
+    let bytes = (len as u64).checked_mul(element.size() as u64)?;
+    bytes.max(1).checked_next_multiple_of(16)
+}
+
+/// Bytes that `len` elements occupy in any buffer: whole words, which is what bindings consist of.
+fn bound_bytes(element: ElementType, len: usize) -> Option<u64> {
+    let bytes = (len as u64).checked_mul(element.size() as u64)?;
+    bytes.checked_next_multiple_of(4)
+}
+
+impl WgslTensor {
+    /// `len` elements of a buffer the program already has, from byte `byte_offset` on.
+    ///
+    /// The buffer needs the usage `STORAGE`, and `COPY_DST` or `COPY_SRC` for uploads and downloads.
+    ///
+    /// # Errors
+    /// [`Error::LimitExceeded`] if the elements, rounded up to whole 32-bit words, reach past the
+    /// buffer's end; [`Error::UnsupportedView`] if `byte_offset` is not a multiple of 4 or the usage
+    /// is missing.
+    pub fn from_buffer(
+        buffer: wgpu::Buffer,
+        byte_offset: u64,
+        element: ElementType,
+        len: usize,
+    ) -> Result<Self, Error> {
+        if !byte_offset.is_multiple_of(4) {
+            return Err(Error::UnsupportedView {
+                reason: format!("a tensor starts at a multiple of 4 bytes, not at {byte_offset}"),
+            });
+        }
+        if !buffer.usage().contains(wgpu::BufferUsages::STORAGE) {
+            return Err(Error::UnsupportedView {
+                reason: format!("the buffer's usage is {:?}, it lacks STORAGE", buffer.usage()),
+            });
+        }
+        let end = bound_bytes(element, len).and_then(|b| b.checked_add(byte_offset));
+        if end.is_none_or(|end| end > buffer.size()) {
+            return Err(Error::LimitExceeded {
+                what: "end of a tensor in its buffer, in bytes",
+                requested: end.map_or(u128::MAX, u128::from),
+                limit: u128::from(buffer.size()),
+            });
+        }
+        Ok(Self { buffer, byte_offset, element, len })
+    }
+
+    /// The buffer.
+    #[must_use]
+    pub fn buffer(&self) -> &wgpu::Buffer {
+        &self.buffer
+    }
+}
+
+impl Wgsl {
+    pub(crate) fn allocate(&self, element: ElementType, len: usize) -> Result<WgslTensor, Error> {
+        let limit = self.inner.limits.buffer_bytes;
+        let bytes = match allocated_bytes(element, len) {
+            Some(bytes) if bytes <= limit => bytes,
+            bytes => {
+                return Err(Error::LimitExceeded {
+                    what: "bytes of a device buffer",
+                    requested: bytes.map_or(u128::MAX, u128::from),
+                    limit: u128::from(limit),
+                });
+            }
+        };
+        let buffer = self.inner.buffer("lapidary tensor", bytes, wgpu::BufferUsages::empty())?;
+        Ok(WgslTensor { buffer, byte_offset: 0, element, len })
+    }
+
+    /// Copies bytes into a tensor; parts of a word at either end keep their neighbours.
+    pub(crate) fn write(
+        &self,
+        tensor: &WgslTensor,
+        offset: usize,
+        bytes: &[u8],
+    ) -> Result<(), Error> {
+        let size = tensor.element.size();
+        let end = offset.checked_add(bytes.len().div_ceil(size));
+        if end.is_none_or(|end| end > tensor.len) || !bytes.len().is_multiple_of(size) {
+            return Err(Error::LimitExceeded {
+                what: "end of an upload in bytes of the tensor",
+                requested: offset as u128 * size as u128 + bytes.len() as u128,
+                limit: tensor.len as u128 * size as u128,
+            });
+        }
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let first = offset * size;
+        let last = first + bytes.len();
+        let (word_first, word_last) = (first / 4 * 4, last.next_multiple_of(4));
+        let _span =
+            tracing::info_span!("upload", bytes = bytes.len(), device = self.inner.name).entered();
+        if (word_first, word_last) == (first, last) {
+            return self.write_words(tensor, first, bytes);
+        }
+        // The words at the ends are shared with elements that must keep their bits, unless they lie
+        // in the padding behind the last element.
+        let mut words = vec![0; word_last - word_first];
+        let keeps_front = word_first < first;
+        let keeps_back = last < tensor.len * size && word_last > last;
+        if keeps_front || keeps_back {
+            let existing = pollster::block_on(self.read(tensor))?;
+            let available = existing.len().min(word_last) - word_first;
+            words[..available].copy_from_slice(&existing[word_first..word_first + available]);
+        }
+        words[first - word_first..last - word_first].copy_from_slice(bytes);
+        self.write_words(tensor, word_first, &words)
+    }
+
+    fn write_words(&self, tensor: &WgslTensor, first: usize, words: &[u8]) -> Result<(), Error> {
+        self.inner.scoped("uploading", words.len() as u64, || {
+            self.inner.queue.write_buffer(&tensor.buffer, tensor.byte_offset + first as u64, words);
+        })
+    }
+
+    /// Copies all elements back.
+    pub(crate) async fn read(&self, tensor: &WgslTensor) -> Result<Vec<u8>, Error> {
+        let bytes = tensor.len * tensor.element.size();
+        let mut data = self.read_bytes(&tensor.buffer, tensor.byte_offset, bytes).await?;
+        data.truncate(bytes);
+        Ok(data)
+    }
+
+    /// Copies bytes of a buffer back, rounded up to whole words, through a staging buffer.
+    pub(crate) async fn read_bytes(
+        &self,
+        buffer: &wgpu::Buffer,
+        offset: u64,
+        bytes: usize,
+    ) -> Result<Vec<u8>, Error> {
+        if bytes == 0 {
+            return Ok(Vec::new());
+        }
+        let inner = &self.inner;
+        let size = (bytes as u64).next_multiple_of(4);
+        let span = tracing::info_span!("readback", bytes, device = inner.name);
+        let staging = span.in_scope(|| {
+            inner.scoped("allocating a staging buffer", size, || {
+                let staging = inner.device.create_buffer(&wgpu::BufferDescriptor {
+                    label: Some("lapidary readback"),
+                    size,
+                    usage: wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST,
+                    mapped_at_creation: false,
+                });
+                let mut encoder = inner.device.create_command_encoder(&Default::default());
+                encoder.copy_buffer_to_buffer(buffer, offset, &staging, 0, size);
+                inner.queue.submit([encoder.finish()]);
+                staging
+            })
+        })?;
+        let mapping = Mapping::start(Arc::clone(&self.inner), &staging);
+        mapping.await?;
+        let slice = staging.slice(..);
+        let view = slice.get_mapped_range().map_err(|error| Error::Device {
+            device: inner.name.clone(),
+            operation: "reading back",
+            message: error.to_string(),
+        })?;
+        Ok(view.to_vec())
+    }
+}
+
+impl Inner {
+    /// A buffer kernels can use.
+    pub(crate) fn buffer(
+        &self,
+        label: &str,
+        size: u64,
+        extra: wgpu::BufferUsages,
+    ) -> Result<wgpu::Buffer, Error> {
+        self.scoped("allocating a buffer", size, || {
+            self.device.create_buffer(&wgpu::BufferDescriptor {
+                label: Some(label),
+                size,
+                usage: wgpu::BufferUsages::STORAGE
+                    | wgpu::BufferUsages::COPY_SRC
+                    | wgpu::BufferUsages::COPY_DST
+                    | extra,
+                mapped_at_creation: false,
+            })
+        })
+    }
+}
+
+/// Resolves when the device has done everything submitted before, and a buffer is mapped.
+///
+/// Native wgpu calls back only while somebody polls the device, so a thread of its own waits; the
+/// task that awaits is free meanwhile.
+struct Mapping {
+    shared: Arc<Mutex<Shared>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    result: Option<Result<(), Error>>,
+    waker: Option<Waker>,
+}
+
+impl Shared {
+    fn finish(shared: &Mutex<Self>, result: Result<(), Error>) {
+        let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.result.get_or_insert(result);
+        if let Some(waker) = shared.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+impl Mapping {
+    fn start(inner: Arc<Inner>, staging: &wgpu::Buffer) -> Self {
+        let shared = Arc::new(Mutex::new(Shared::default()));
+        let mapped = Arc::clone(&shared);
+        let device = inner.name.clone();
+        staging.map_async(wgpu::MapMode::Read, .., move |result| {
+            let result = result.map_err(|error| Error::Device {
+                device,
+                operation: "mapping a buffer",
+                message: error.to_string(),
+            });
+            Shared::finish(&mapped, result);
+        });
+        Self::wait(inner, &shared);
+        Self { shared }
+    }
+
+    /// Resolves when everything submitted before has finished.
+    fn idle(inner: Arc<Inner>) -> Self {
+        let shared = Arc::new(Mutex::new(Shared::default()));
+        let done = Arc::clone(&shared);
+        inner.queue.on_submitted_work_done(move || Shared::finish(&done, Ok(())));
+        Self::wait(inner, &shared);
+        Self { shared }
+    }
+
+    fn wait(inner: Arc<Inner>, shared: &Arc<Mutex<Shared>>) {
+        let shared = Arc::clone(shared);
+        std::thread::spawn(move || {
+            if let Err(error) = inner.wait() {
+                Shared::finish(&shared, Err(error));
+            }
+        });
+    }
+}
+
+impl Future for Mapping {
+    type Output = Result<(), Error>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        match shared.result.take() {
+            Some(result) => Poll::Ready(result),
+            None => {
+                shared.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Wgsl {
+    /// Waits until everything submitted before has finished.
+    pub(crate) async fn idle(&self) -> Result<(), Error> {
+        self.inner.check_alive()?;
+        Mapping::idle(Arc::clone(&self.inner)).await
+    }
+}

@@ -1,0 +1,178 @@
+//! Every module the emitter can write: valid with the least capabilities, translatable to the
+//! languages of devices that are not at hand, and within the workgroup memory it claims.
+
+use lapidary_core::{Activation, ElementType, KernelChoice, Problem};
+use lapidary_wgsl::DeviceLimits;
+use lapidary_wgsl::decide::{Decision, decide};
+use lapidary_wgsl::emit::{self, Access};
+use naga::valid::{Capabilities, ValidationFlags, Validator};
+
+/// The limits of WebGPU's smallest devices, and those of an ordinary GPU.
+fn device_classes() -> [DeviceLimits; 2] {
+    let downlevel =
+        DeviceLimits::from_limits(&wgpu_limits_downlevel(), wgpu_features(false), false);
+    let desktop = DeviceLimits::from_limits(&wgpu_limits_desktop(), wgpu_features(true), false);
+    [downlevel, desktop]
+}
+
+fn wgpu_limits_downlevel() -> lapidary_wgsl::wgpu::Limits {
+    lapidary_wgsl::wgpu::Limits::downlevel_defaults()
+}
+
+fn wgpu_limits_desktop() -> lapidary_wgsl::wgpu::Limits {
+    lapidary_wgsl::wgpu::Limits {
+        max_compute_workgroup_storage_size: 32768,
+        max_compute_invocations_per_workgroup: 1024,
+        ..lapidary_wgsl::wgpu::Limits::default()
+    }
+}
+
+fn wgpu_features(f16: bool) -> lapidary_wgsl::wgpu::Features {
+    if f16 {
+        lapidary_wgsl::wgpu::Features::SHADER_F16
+    } else {
+        lapidary_wgsl::wgpu::Features::empty()
+    }
+}
+
+/// Every module of every kernel × element types × epilogue × binding mode, with the workgroup memory
+/// its plan reports and the limit it was planned within.
+fn every_module(mut visit: impl FnMut(&str, &str, usize, &DeviceLimits)) {
+    use ElementType as E;
+    let combinations = [
+        (E::F32, E::F32),
+        (E::F32, E::F16),
+        (E::F16, E::F32),
+        (E::F16, E::F16),
+        (E::BF16, E::F32),
+        (E::BF16, E::BF16),
+        (E::I8, E::I32),
+        (E::I8, E::F32),
+        (E::I8, E::I8),
+    ];
+    let epilogues = [
+        (0.0, false, Activation::None),
+        (0.5, true, Activation::Relu),
+        (0.5, false, Activation::Silu),
+        (0.0, true, Activation::GeluTanh),
+        (2.0, true, Activation::GeluErf),
+    ];
+    for limits in &device_classes() {
+        for (operand, output) in combinations {
+            if operand == E::F16 && !limits.f16 {
+                continue;
+            }
+            for (beta, bias, activation) in epilogues {
+                let integer = output == E::I32;
+                let problem = Problem::new(64, 64, 64)
+                    .elements(operand, output)
+                    .beta(if integer { beta * 2.0 } else { beta })
+                    .bias(bias)
+                    .activation(match activation {
+                        Activation::Relu => activation,
+                        _ if integer => Activation::None,
+                        _ => activation,
+                    });
+                for choice in KernelChoice::all_steps(operand) {
+                    visit_plan(&problem, limits, choice, &mut visit);
+                }
+                visit_plan(&problem.clone().alpha(0.0), limits, KernelChoice::Auto, &mut visit);
+            }
+            for access in [Access::ReadOnlyInputs, Access::AllReadWrite] {
+                visit("pack_b", &emit::pack_b(operand, access), 0, limits);
+            }
+        }
+    }
+}
+
+fn visit_plan(
+    problem: &Problem,
+    limits: &DeviceLimits,
+    choice: KernelChoice,
+    visit: &mut impl FnMut(&str, &str, usize, &DeviceLimits),
+) {
+    let name = format!("{} {}->{}", choice.name(), problem.a, problem.c);
+    let decision = decide(problem, limits, choice, "test").expect(&name);
+    let Decision { kernel, scalar_kernel, store, traits, .. } = &decision;
+    for access in [Access::ReadOnlyInputs, Access::AllReadWrite] {
+        for kernel in kernel.iter().chain(scalar_kernel) {
+            let source = emit::multiply(kernel, traits, *store, access);
+            visit(&name, &source, kernel.workgroup_bytes(), limits);
+        }
+        visit(&name, &emit::pack_output(traits, *store, access), 0, limits);
+    }
+}
+
+fn parse(name: &str, source: &str) -> naga::Module {
+    naga::front::wgsl::parse_str(source)
+        .unwrap_or_else(|error| panic!("{name}: {}\n{source}", error.emit_to_string(source)))
+}
+
+/// Only f16 loads need a capability at all.
+fn validate(name: &str, source: &str, module: &naga::Module) -> naga::valid::ModuleInfo {
+    let capabilities = if source.contains("enable f16;") {
+        Capabilities::SHADER_FLOAT16
+    } else {
+        Capabilities::empty()
+    };
+    Validator::new(ValidationFlags::all(), capabilities)
+        .validate(module)
+        .unwrap_or_else(|error| panic!("{name}: {}\n{source}", error.emit_to_string(source)))
+}
+
+#[test]
+fn every_module_validates_and_stays_within_workgroup_memory() {
+    let mut count = 0;
+    every_module(|name, source, reported, limits| {
+        let module = parse(name, source);
+        validate(name, source, &module);
+        let mut layouter = naga::proc::Layouter::default();
+        layouter.update(module.to_ctx()).expect("layout");
+        let used: u32 = module
+            .global_variables
+            .iter()
+            .filter(|(_, variable)| variable.space == naga::AddressSpace::WorkGroup)
+            .map(|(_, variable)| layouter[variable.ty].size)
+            .sum();
+        assert_eq!(used as usize, reported, "{name}: bytes the plan reports");
+        assert!(used as usize <= limits.workgroup_bytes, "{name}: {used} bytes");
+        count += 1;
+    });
+    println!("{count} modules");
+    assert!(count > 1000);
+}
+
+#[test]
+fn every_module_translates_to_spirv_msl_and_hlsl() {
+    let mut seen = std::collections::HashSet::new();
+    every_module(|name, source, _, _| {
+        if !seen.insert(source.to_owned()) {
+            return;
+        }
+        let module = parse(name, source);
+        let info = validate(name, source, &module);
+        let spirv = naga::back::spv::write_vec(&module, &info, &Default::default(), None)
+            .unwrap_or_else(|error| panic!("{name} to SPIR-V: {error}"));
+        assert!(spirv.len() > 100);
+        let msl_options = naga::back::msl::Options {
+            lang_version: (2, 3),
+            fake_missing_bindings: true,
+            ..Default::default()
+        };
+        let (msl, _) =
+            naga::back::msl::write_string(&module, &info, &msl_options, &Default::default())
+                .unwrap_or_else(|error| panic!("{name} to MSL: {error}"));
+        assert!(msl.contains("kernel void"));
+        let mut hlsl = String::new();
+        let hlsl_options = naga::back::hlsl::Options {
+            shader_model: naga::back::hlsl::ShaderModel::V6_2,
+            fake_missing_bindings: true,
+            ..Default::default()
+        };
+        naga::back::hlsl::Writer::new(&mut hlsl, &hlsl_options, &Default::default())
+            .write(&module, &info, None)
+            .unwrap_or_else(|error| panic!("{name} to HLSL: {error}"));
+        assert!(hlsl.contains("numthreads"));
+    });
+    println!("{} distinct modules", seen.len());
+}
