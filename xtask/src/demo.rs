@@ -13,7 +13,7 @@ const LAYER: &str = "cli/tests/data/minilm_layer0.safetensors";
 const VULKAN: &str = "Vulkan device";
 const BUILD: &str = "Build the `lapidary` command";
 const DEVICES: &str = "Devices";
-const PRODUCT: &str = "Feed-forward layer: 105×384 · 384×500, bias, GELU";
+const PRODUCT: &str = "Feed-forward layer: 105×384 · 384×1536, bias, GELU";
 
 /// Runs the demo; true if it succeeded.
 pub(crate) fn run(options: Options) -> bool {
