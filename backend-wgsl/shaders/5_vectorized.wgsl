@@ -19,7 +19,7 @@ fn load_tile(at: Place, t: u32, buf: u32) {
         if (row < p.m && k + W - 1u < p.k) {
             let values = load_a_vector(at.batch, row, k);
             for (var e = 0u; e < W; e += 1u) {
-                tile_a[buf][i][ki + e] = values[e];
+                tile_a[buf][i][ki + e] = lane(values, e);
             }
         } else {
             for (var e = 0u; e < W; e += 1u) {

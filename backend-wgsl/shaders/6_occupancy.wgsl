@@ -34,7 +34,7 @@ fn main(
             if (row0 + i < p.m && k0 + ki + W - 1u < p.k) {
                 let values = load_a_vector(batch, row0 + i, k0 + ki);
                 for (var e = 0u; e < W; e += 1u) {
-                    tile_a[i][ki + e] = values[e];
+                    tile_a[i][ki + e] = lane(values, e);
                 }
             } else {
                 for (var e = 0u; e < W; e += 1u) {

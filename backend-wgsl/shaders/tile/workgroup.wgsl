@@ -11,7 +11,7 @@ fn load_tile(at: Place, t: u32, buf: u32) {
         if (at.row0 + i < p.m && k0 + ki + W - 1u < p.k) {
             let values = load_a_vector(at.batch, at.row0 + i, k0 + ki);
             for (var e = 0u; e < W; e += 1u) {
-                tile_a[buf][i][ki + e] = values[e];
+                tile_a[buf][i][ki + e] = lane(values, e);
             }
         } else {
             for (var e = 0u; e < W; e += 1u) {

@@ -100,7 +100,7 @@ fn element_at(element: ElementType, data: &str, width: u32) -> String {
 /// `load_a_vector`: `width` elements of A that start at a multiple of `width`.
 fn vector(element: ElementType, width: u32) -> String {
     let (alias, value) = match (element, width) {
-        (_, 1) => ("array<Elem, 1>", "LoadA(load_a(batch, row, k))".to_owned()),
+        (_, 1) => ("Elem", "load_a(batch, row, k)".to_owned()),
         (ElementType::BF16, 2) => {
             ("vec2<Elem>", "LoadA(bf16_of(a_data[i / 2u], 0u), bf16_of(a_data[i / 2u], 1u))".into())
         }
@@ -118,9 +118,15 @@ fn vector(element: ElementType, width: u32) -> String {
         (_, 2) => ("vec2<Elem>", "LoadA(a_data[i / 2u])".into()),
         _ => ("vec4<Elem>", "LoadA(a_data[i / 4u])".into()),
     };
+    let lane = if width == 1 { "values" } else { "values[e]" };
     format!(
         "\
 alias LoadA = {alias};
+
+// Element e of what one load fetched.
+fn lane(values: LoadA, e: u32) -> Elem {{
+    return {lane};
+}}
 
 fn load_a_vector(batch: u32, row: u32, k: u32) -> LoadA {{
     let i = index_a(batch, row, k);
