@@ -216,11 +216,8 @@ impl<'a, B: Backend> Args<'a, B> {
         if problem.is_empty() {
             return Ok(());
         }
-        let c = Placement {
-            offset: self.c.offset,
-            shape: problem.c_shape(),
-            layout: problem.c_layout,
-        };
+        let c =
+            Placement { offset: self.c.offset, shape: problem.c_shape(), layout: problem.c_layout };
         check_tensor(Operand::C, self.c.tensor, c, problem.c)?;
         if problem.reads_factors() {
             let a = Placement {

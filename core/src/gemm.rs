@@ -107,13 +107,7 @@ impl<B: Backend> Gemm<B> {
         problem.c_layout = c.placement().layout;
         operands.c(c.as_ref()).check(&problem)?;
         problem.validate()?;
-        pollster::block_on(device.run_host(
-            &problem,
-            &PlanOptions::default(),
-            operands,
-            c,
-            &|_| {},
-        ))
+        pollster::block_on(device.run_host(&problem, &PlanOptions::default(), operands, c, &|_| {}))
     }
 
     /// Prepares a product for repeated execution on device tensors.
@@ -164,10 +158,7 @@ impl<B: Backend> GemmPlan<'_, B> {
     ///
     /// # Errors
     /// As [`Backend::pack_b`].
-    pub fn pack_b<'a>(
-        &self,
-        b: impl Into<TensorSlice<'a, B::Tensor>>,
-    ) -> Result<B::PackedB, Error>
+    pub fn pack_b<'a>(&self, b: impl Into<TensorSlice<'a, B::Tensor>>) -> Result<B::PackedB, Error>
     where
         B::Tensor: 'a,
     {

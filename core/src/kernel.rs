@@ -1,7 +1,9 @@
 //! Names for the kernels a caller can ask for.
 
 use crate::element::ElementType;
-use crate::policy::{DirectLoad, KernelConfig, ScalarFma, ScalarMac, SingleBuffer, SoftwareDoubleBuffer};
+use crate::policy::{
+    DirectLoad, KernelConfig, ScalarFma, ScalarMac, SingleBuffer, SoftwareDoubleBuffer,
+};
 
 /// How step 6 trades registers for resident workgroups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -173,6 +173,17 @@ pub struct Placement {
 }
 
 impl Placement {
+    /// The same storage with rows and columns exchanged.
+    #[must_use]
+    pub const fn transposed(self) -> Self {
+        let Shape { batch, rows, cols } = self.shape;
+        Self {
+            offset: self.offset,
+            shape: Shape { batch, rows: cols, cols: rows },
+            layout: self.layout.transposed(),
+        }
+    }
+
     /// Checks that every element lies in a storage of `len` elements.
     ///
     /// # Errors

@@ -22,7 +22,7 @@ mod operands;
 pub mod oracle;
 pub mod policy;
 mod problem;
-mod random;
+pub mod random;
 pub mod round;
 #[cfg(feature = "testing")]
 pub mod testing;

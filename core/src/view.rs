@@ -65,7 +65,7 @@ impl<'a, T: Element> MatrixRef<'a, T> {
     /// The same elements with rows and columns exchanged; nothing is copied.
     #[must_use]
     pub fn transposed(self) -> Self {
-        Self { data: self.data, placement: transpose(self.placement) }
+        Self { data: self.data, placement: self.placement.transposed() }
     }
 
     /// Batch, rows and columns.
@@ -121,15 +121,6 @@ impl<'a, T: Element> MatrixMut<'a, T> {
     }
 }
 
-fn transpose(placement: Placement) -> Placement {
-    let Shape { batch, rows, cols } = placement.shape;
-    Placement {
-        shape: Shape { batch, rows: cols, cols: rows },
-        layout: placement.layout.transposed(),
-        ..placement
-    }
-}
-
 /// A read-only view whose element type is known at run time.
 #[derive(Clone, Copy, Debug)]
 pub struct AnyMatrixRef<'a> {
@@ -163,11 +154,7 @@ impl<'a> AnyMatrixRef<'a> {
     ///
     /// # Errors
     /// [`Error::ViewOutOfBounds`] if any element lies outside.
-    pub fn new(
-        bytes: &'a [u8],
-        element: ElementType,
-        placement: Placement,
-    ) -> Result<Self, Error> {
+    pub fn new(bytes: &'a [u8], element: ElementType, placement: Placement) -> Result<Self, Error> {
         placement.check_bounds(bytes.len() / element.size())?;
         Ok(Self { bytes, element, placement })
     }
@@ -199,7 +186,7 @@ impl<'a> AnyMatrixRef<'a> {
     /// The same elements with rows and columns exchanged; nothing is copied.
     #[must_use]
     pub fn transposed(self) -> Self {
-        Self { placement: transpose(self.placement), ..self }
+        Self { placement: self.placement.transposed(), ..self }
     }
 
     /// The exact value of one element.
@@ -212,7 +199,22 @@ impl<'a> AnyMatrixRef<'a> {
     }
 }
 
-impl AnyMatrixMut<'_> {
+impl<'a> AnyMatrixMut<'a> {
+    /// A writable view of raw bytes, for backends that keep their tensors in host memory.
+    ///
+    /// # Errors
+    /// [`Error::ViewOutOfBounds`] or [`Error::OutputOverlapsItself`].
+    #[cfg(feature = "cpu")]
+    pub(crate) fn from_bytes(
+        bytes: &'a mut [u8],
+        element: ElementType,
+        placement: Placement,
+    ) -> Result<Self, Error> {
+        placement.check_bounds(bytes.len() / element.size())?;
+        placement.check_injective()?;
+        Ok(Self { bytes, element, placement })
+    }
+
     /// The element type.
     #[must_use]
     pub fn element(&self) -> ElementType {

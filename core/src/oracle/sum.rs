@@ -28,13 +28,23 @@ pub(super) fn elements(
     operands: &Operands<'_>,
     positions: &[Position],
 ) -> Vec<Term> {
-    positions
-        .iter()
-        .map(|&position| match (problem.accumulator(), problem.c) {
-            (ElementType::I32, ElementType::I32) => integer_element(problem, operands, position),
-            _ => float_element(problem, operands, position),
-        })
-        .collect()
+    let k = if problem.reads_factors() { problem.k } else { 0 };
+    let mut row = Vec::new();
+    let mut row_at = None;
+    let mut terms = Vec::with_capacity(positions.len());
+    for &at in positions {
+        // Consecutive positions mostly share their row of A.
+        if row_at != Some((at.batch, at.row)) {
+            row_at = Some((at.batch, at.row));
+            row = (0..k).map(|k| operands.a.get(at.batch, at.row, k)).collect();
+        }
+        let column = |k| operands.b.get(at.batch, k, at.col);
+        terms.push(match problem.c {
+            ElementType::I32 => integer_element(problem, operands, at, &row, column),
+            _ => float_element(problem, operands, at, &row, column),
+        });
+    }
+    terms
 }
 
 /// alpha and beta as the problem uses them: rounded to f32 unless the problem is f64.
@@ -45,7 +55,13 @@ fn factors(problem: &Problem) -> (f64, f64) {
     }
 }
 
-fn float_element(problem: &Problem, operands: &Operands<'_>, at: Position) -> Term {
+fn float_element(
+    problem: &Problem,
+    operands: &Operands<'_>,
+    at: Position,
+    row: &[f64],
+    column: impl Fn(usize) -> f64,
+) -> Term {
     let (alpha, beta) = factors(problem);
     let mut term = Term {
         sum: 0.0,
@@ -56,9 +72,8 @@ fn float_element(problem: &Problem, operands: &Operands<'_>, at: Position) -> Te
     };
     if problem.reads_factors() {
         let mut product = 0.0;
-        for k in 0..problem.k {
-            let a = operands.a.get(at.batch, at.row, k);
-            let b = operands.b.get(at.batch, k, at.col);
+        for (k, &a) in row.iter().enumerate() {
+            let b = column(k);
             product += a * b;
             term.product_gauge += (a * b).abs();
             if is_subnormal(a, problem.a) || is_subnormal(b, problem.b) {
@@ -67,7 +82,7 @@ fn float_element(problem: &Problem, operands: &Operands<'_>, at: Position) -> Te
             term.non_finite |= !(a.is_finite() && b.is_finite());
         }
         if problem.accumulator() == ElementType::I32 {
-            product = f64::from(integer_product(problem, operands, at) as i32);
+            product = f64::from(integer_product(row, column) as i32);
         }
         term.sum += alpha * product;
         term.gauge += alpha.abs() * term.product_gauge;
@@ -94,17 +109,19 @@ impl Term {
     }
 }
 
-fn integer_element(problem: &Problem, operands: &Operands<'_>, at: Position) -> Term {
+fn integer_element(
+    problem: &Problem,
+    operands: &Operands<'_>,
+    at: Position,
+    row: &[f64],
+    column: impl Fn(usize) -> f64,
+) -> Term {
     let mut sum = 0i128;
     let mut gauge = 0.0;
     if problem.reads_factors() {
-        sum += problem.alpha as i128 * i128::from(integer_product(problem, operands, at));
-        let products: f64 = (0..problem.k)
-            .map(|k| {
-                (operands.a.get(at.batch, at.row, k) * operands.b.get(at.batch, k, at.col)).abs()
-            })
-            .sum();
+        let products: f64 = row.iter().enumerate().map(|(k, a)| (a * column(k)).abs()).sum();
         gauge += problem.alpha.abs() * products;
+        sum += problem.alpha as i128 * i128::from(integer_product(row, column));
     }
     if let (true, Some(c)) = (problem.reads_c(), operands.c) {
         sum += problem.beta as i128 * get(&c, at) as i128;
@@ -121,13 +138,8 @@ fn integer_element(problem: &Problem, operands: &Operands<'_>, at: Position) -> 
 }
 
 /// Σab of an i8 problem, exactly.
-fn integer_product(problem: &Problem, operands: &Operands<'_>, at: Position) -> i64 {
-    (0..problem.k)
-        .map(|k| {
-            let a = operands.a.get(at.batch, at.row, k) as i64;
-            a * operands.b.get(at.batch, k, at.col) as i64
-        })
-        .sum()
+fn integer_product(row: &[f64], column: impl Fn(usize) -> f64) -> i64 {
+    row.iter().enumerate().map(|(k, &a)| a as i64 * column(k) as i64).sum()
 }
 
 fn get(matrix: &AnyMatrixRef<'_>, at: Position) -> f64 {
