@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use lapidary_core::{
-    Args, BOperand, Error, KernelChoice, Layout, Operand, Placement, PlanOptions, Problem, Tensor,
-    TensorSlice,
+    Args, BOperand, Error, KernelChoice, Layout, Operand, Placement, PlanOptions, Problem, Shape,
+    Tensor, TensorSlice,
 };
 
 use crate::bind::Source;
-use crate::decide::{self, Decision, Kernel, Store};
+use crate::decide::{self, Body, Decision, Fetch, Kernel, Lines, Store};
 use crate::device::Wgsl;
 use crate::emit::{self, Access};
 use crate::pack::WgslPackedB;
@@ -193,31 +193,50 @@ impl Wgsl {
     }
 }
 
-/// The kernel whose loads the operand's offset allows.
-pub(crate) fn aligned_kernel<'k>(
-    plan: &'k WgslPlan,
-    kernel: &'k Kernel,
+/// The kernel whose loads these operands allow: the planned one, or one with narrower loads where
+/// the caller left the width to the backend.
+pub(crate) fn aligned_kernel(
+    plan: &WgslPlan,
+    kernel: &Kernel,
     a: Source<'_>,
-) -> Result<&'k Kernel, Error> {
-    let size = a.tensor.element().size() as u64;
-    let vector = u64::from(kernel.load_width) * size;
-    let first = a.tensor.byte_offset + a.offset as u64 * size;
-    let place = Placement { offset: a.offset, shape: plan.problem.a_shape(), layout: a.layout };
-    let end = a.tensor.byte_offset + place.span().map_or(0, |span| span.end as u64) * size;
-    let room = a.tensor.buffer.size();
-    let fault = if !first.is_multiple_of(vector) {
-        ("the offset of its first element", i128::from(first / size))
-    } else if end.next_multiple_of(vector) > room {
-        ("the end of its buffer, which cuts its last vector off,", i128::from(room / size))
-    } else {
-        return Ok(kernel);
+    b: Source<'_>,
+) -> Result<Kernel, Error> {
+    let problem = &plan.problem;
+    let a_fault = |width| vector_fault(a, problem.a_shape(), width);
+    if kernel.body == Body::Vector {
+        let b_fault = vector_fault(b, problem.b_shape(), 4);
+        return Ok(kernel.clone().fetching(
+            Fetch::of(Lines::of_a(a.layout, problem.batch), a_fault(4).is_none()),
+            Fetch::of(Lines::of_b(b.layout, problem.batch), b_fault.is_none()),
+        ));
+    }
+    let Some((what, value)) = a_fault(kernel.a.width) else {
+        return Ok(kernel.clone());
     };
-    plan.decision.scalar_kernel.as_ref().ok_or(Error::Misaligned {
+    plan.decision.scalar_kernel.clone().ok_or(Error::Misaligned {
         operand: Operand::A,
-        width: kernel.load_width as usize,
-        what: fault.0,
-        value: fault.1,
+        width: kernel.a.width as usize,
+        what,
+        value,
     })
+}
+
+/// Why vectors of `width` elements cannot be loaded from an operand, strides aside.
+fn vector_fault(operand: Source<'_>, shape: Shape, width: u32) -> Option<(&'static str, i128)> {
+    let size = operand.tensor.element().size() as u64;
+    let vector = u64::from(width) * size;
+    let first = operand.tensor.byte_offset + operand.offset as u64 * size;
+    let place = Placement { offset: operand.offset, shape, layout: operand.layout };
+    let span_end = place.span().map_or(0, |span| span.end as u64);
+    let end = operand.tensor.byte_offset + span_end * size;
+    let room = operand.tensor.buffer.size();
+    if !first.is_multiple_of(vector) {
+        Some(("the offset of its first element", i128::from(first / size)))
+    } else if end.next_multiple_of(vector) > room {
+        Some(("the end of its buffer, which cuts its last vector off,", i128::from(room / size)))
+    } else {
+        None
+    }
 }
 
 /// B as it is or packed, with the layout to read it by.

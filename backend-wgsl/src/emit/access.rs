@@ -17,47 +17,37 @@ pub(super) fn storage(element: ElementType, width: u32) -> &'static str {
     }
 }
 
-/// `load_a`, `load_b`, their zero-filling twins, and `load_a_vector` where `width` > 1 or the
-/// body asks for vectors of one.
-pub(super) fn loads(element: ElementType, width: u32) -> String {
-    let mut text = String::new();
-    text.push_str(unpack(element));
-    text.push_str(&format!(
-        "\
-fn index_a(batch: u32, row: u32, k: u32) -> u32 {{
-    return p.a_base + batch * p.a_batch + row * p.a_row + k * p.a_col;
+/// Loads of both operands: one element, one element or 0 outside the matrix, and a vector of as many
+/// elements as the binding's own vectors hold.
+pub(super) fn loads(element: ElementType, a_width: u32, b_width: u32) -> String {
+    let mut text = unpack(element).to_owned();
+    for (name, parameters, row, col, bounds, width) in [
+        ("a", "row: u32, k: u32", "row", "k", "row < p.m && k < p.k", a_width),
+        ("b", "k: u32, col: u32", "k", "col", "k < p.k && col < p.n", b_width),
+    ] {
+        text.push_str(&format!(
+            "\
+fn index_{name}(batch: u32, {parameters}) -> u32 {{
+    return p.{name}_base + batch * p.{name}_batch + {row} * p.{name}_row + {col} * p.{name}_col;
 }}
 
-fn load_a(batch: u32, row: u32, k: u32) -> Elem {{
-    let i = index_a(batch, row, k);
-    return {};
+fn load_{name}(batch: u32, {parameters}) -> Elem {{
+    let i = index_{name}(batch, {row}, {col});
+    return {element_at};
 }}
 
-fn load_b(batch: u32, k: u32, col: u32) -> Elem {{
-    let i = p.b_base + batch * p.b_batch + k * p.b_row + col * p.b_col;
-    return {};
-}}
-
-fn load_a_or_zero(batch: u32, row: u32, k: u32) -> Elem {{
-    if (row < p.m && k < p.k) {{
-        return load_a(batch, row, k);
+fn load_{name}_or_zero(batch: u32, {parameters}) -> Elem {{
+    if ({bounds}) {{
+        return load_{name}(batch, {row}, {col});
     }}
     return Elem(0);
 }}
 
-fn load_b_or_zero(batch: u32, k: u32, col: u32) -> Elem {{
-    if (k < p.k && col < p.n) {{
-        return load_b(batch, k, col);
-    }}
-    return Elem(0);
-}}
-
-{}
 ",
-        element_at(element, "a_data", width),
-        element_at(element, "b_data", 1),
-        vector(element, width),
-    ));
+            element_at = element_at(element, &format!("{name}_data"), width),
+        ));
+        text.push_str(&vector(element, name, parameters, [row, col], width));
+    }
     text
 }
 
@@ -97,41 +87,56 @@ fn element_at(element: ElementType, data: &str, width: u32) -> String {
     }
 }
 
-/// `load_a_vector`: `width` elements of A that start at a multiple of `width`.
-fn vector(element: ElementType, width: u32) -> String {
+/// `load_a_vector` or `load_b_vector`: `width` neighbouring elements that start at a multiple of
+/// `width`, and `lane`, which takes one of A's.
+fn vector(
+    element: ElementType,
+    name: &str,
+    parameters: &str,
+    [row, col]: [&str; 2],
+    width: u32,
+) -> String {
+    let load = format!("Load{}", name.to_uppercase());
+    let data = format!("{name}_data");
     let (alias, value) = match (element, width) {
-        (_, 1) => ("Elem", "load_a(batch, row, k)".to_owned()),
-        (ElementType::BF16, 2) => {
-            ("vec2<Elem>", "LoadA(bf16_of(a_data[i / 2u], 0u), bf16_of(a_data[i / 2u], 1u))".into())
-        }
+        (_, 1) => ("Elem", format!("load_{name}(batch, {row}, {col})")),
+        (ElementType::BF16, 2) => (
+            "vec2<Elem>",
+            format!("{load}(bf16_of({data}[i / 2u], 0u), bf16_of({data}[i / 2u], 1u))"),
+        ),
         (ElementType::BF16, _) => (
             "vec4<Elem>",
-            "LoadA(\n        bf16_of(a_data[i / 4u].x, 0u), bf16_of(a_data[i / 4u].x, 1u),\n        \
-             bf16_of(a_data[i / 4u].y, 0u), bf16_of(a_data[i / 4u].y, 1u))"
-                .into(),
+            format!(
+                "{load}(\n        bf16_of({data}[i / 4u].x, 0u), bf16_of({data}[i / 4u].x, 1u),\n        \
+                 bf16_of({data}[i / 4u].y, 0u), bf16_of({data}[i / 4u].y, 1u))"
+            ),
         ),
         (ElementType::I8, 2) => (
             "vec2<Elem>",
-            "LoadA(i8_of(a_data[i / 4u], i % 4u), i8_of(a_data[i / 4u], i % 4u + 1u))".into(),
+            format!("{load}(i8_of({data}[i / 4u], i % 4u), i8_of({data}[i / 4u], i % 4u + 1u))"),
         ),
-        (ElementType::I8, _) => ("vec4<Elem>", "unpack4xI8(a_data[i / 4u])".into()),
-        (_, 2) => ("vec2<Elem>", "LoadA(a_data[i / 2u])".into()),
-        _ => ("vec4<Elem>", "LoadA(a_data[i / 4u])".into()),
+        (ElementType::I8, _) => ("vec4<Elem>", format!("unpack4xI8({data}[i / 4u])")),
+        (_, 2) => ("vec2<Elem>", format!("{load}({data}[i / 2u])")),
+        _ => ("vec4<Elem>", format!("{load}({data}[i / 4u])")),
     };
-    let lane = if width == 1 { "values" } else { "values[e]" };
+    let index = if width == 1 {
+        String::new()
+    } else {
+        format!("    let i = index_{name}(batch, {row}, {col});\n")
+    };
+    let lane = match (name, width) {
+        ("a", 1) => "\nfn lane(values: LoadA, e: u32) -> Elem {\n    return values;\n}\n",
+        ("a", _) => "\nfn lane(values: LoadA, e: u32) -> Elem {\n    return values[e];\n}\n",
+        _ => "",
+    };
     format!(
         "\
-alias LoadA = {alias};
+alias {load} = {alias};
 
-// Element e of what one load fetched.
-fn lane(values: LoadA, e: u32) -> Elem {{
-    return {lane};
+fn load_{name}_vector(batch: u32, {parameters}) -> {load} {{
+{index}    return {value};
 }}
-
-fn load_a_vector(batch: u32, row: u32, k: u32) -> LoadA {{
-    let i = index_a(batch, row, k);
-    return {value};
-}}
+{lane}
 "
     )
 }

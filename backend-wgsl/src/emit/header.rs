@@ -54,7 +54,7 @@ pub(super) fn multiply(kernel: &Kernel, traits: &Traits, fused: bool, access: Ac
     text.push_str(&constant("TN", kernel.thread[1]));
     if kernel.k_tile > 0 {
         text.push_str(&constant("KT", kernel.k_tile));
-        text.push_str(&constant("W", kernel.load_width));
+        text.push_str(&constant("W", kernel.a.width));
     }
     if kernel.num_buffers > 0 {
         text.push_str(&constant("NUM_BUFFERS", kernel.num_buffers));
@@ -73,8 +73,8 @@ pub(super) fn multiply(kernel: &Kernel, traits: &Traits, fused: bool, access: Ac
     ));
     text.push_str(&params("vec4<u32>"));
     let input = access.input();
-    let a = access::storage(traits.operand, kernel.load_width);
-    let b = access::storage(traits.operand, 1);
+    let a = access::storage(traits.operand, kernel.a.width);
+    let b = access::storage(traits.operand, kernel.b.width);
     text.push_str(&format!("@group(0) @binding(0) var<storage, {input}> a_data: array<{a}>;\n"));
     text.push_str(&format!("@group(0) @binding(1) var<storage, {input}> b_data: array<{b}>;\n"));
     if fused {
