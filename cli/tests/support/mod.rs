@@ -123,6 +123,9 @@ pub(crate) fn layer(name: &str) -> (Vec<usize>, Vec<f64>) {
 }
 
 /// Whether the WGSL backend has a device here; prints the reason where it has none.
+///
+/// # Panics
+/// If there is none although `LAPIDARY_REQUIRE_GPU` is 1.
 pub(crate) fn has_wgsl_device() -> bool {
     let devices: serde_json::Value =
         serde_json::from_str(&succeed(&["devices", "--json"])).unwrap();
@@ -132,6 +135,8 @@ pub(crate) fn has_wgsl_device() -> bool {
         .iter()
         .any(|device| device["backend"] == "wgsl" && device["usable"] == true);
     if !found {
+        let required = std::env::var("LAPIDARY_REQUIRE_GPU").is_ok_and(|value| value == "1");
+        assert!(!required, "no WGSL device: {}", devices["wgsl_reason"]);
         println!("skipped: no WGSL device: {}", devices["wgsl_reason"]);
     }
     found
