@@ -28,7 +28,7 @@ pub(crate) fn run(options: Options) -> bool {
     let built = runner.step(BUILD, || runner::run(&mut cargo(&["build", "-p", "lapidary"])));
     if built == Outcome::Passed {
         runner.step(DEVICES, || {
-            if let (Some(reason), Outcome::Passed) = (no_wgsl_device(), device) {
+            if let (Some(reason), Outcome::Passed) = (no_wgsl_device(), &device) {
                 println!("the driver found drives no device: {reason}");
                 vulkan::ensure(Wanted::Software, !options.no_install);
             }
@@ -36,7 +36,10 @@ pub(crate) fn run(options: Options) -> bool {
         });
         runner.step(ON_WGSL, || match no_wgsl_device() {
             None => product("wgsl"),
-            Some(reason) => Outcome::Skipped(format!("ran on the CPU only: {reason}")),
+            Some(reason) => Outcome::Skipped(match &device {
+                Outcome::Skipped(why) => why.clone(),
+                _ => reason,
+            }),
         });
         runner.step(ON_CPU, || product("cpu"));
     }
