@@ -184,6 +184,33 @@ impl Placement {
         }
     }
 
+    /// The part of `rows` × `cols` of every matrix.
+    ///
+    /// # Errors
+    /// [`Error::LimitExceeded`](crate::Error::LimitExceeded) if a range ends past the matrix or
+    /// before its own start.
+    pub fn submatrix(
+        self,
+        rows: core::ops::Range<usize>,
+        cols: core::ops::Range<usize>,
+    ) -> Result<Self, crate::Error> {
+        for (what, range, limit) in [
+            ("end of the rows of a submatrix", &rows, self.shape.rows),
+            ("end of the columns of a submatrix", &cols, self.shape.cols),
+        ] {
+            let requested = range.end.max(range.start) as u128;
+            let limit = if range.start <= range.end { limit } else { range.end } as u128;
+            if requested > limit {
+                return Err(crate::Error::LimitExceeded { what, requested, limit });
+            }
+        }
+        let shape = Shape { batch: self.shape.batch, rows: rows.len(), cols: cols.len() };
+        let first = self.offset as i128 + self.layout.index(0, rows.start, cols.start);
+        // An empty part touches nothing, wherever it starts.
+        let offset = if shape.is_empty() { self.offset } else { first as usize };
+        Ok(Self { offset, shape, layout: self.layout })
+    }
+
     /// Checks that every element lies in a storage of `len` elements.
     ///
     /// # Errors

@@ -68,6 +68,18 @@ impl<'a, T: Element> MatrixRef<'a, T> {
         Self { data: self.data, placement: self.placement.transposed() }
     }
 
+    /// The part of `rows` × `cols` (of every matrix of a batch); nothing is copied.
+    ///
+    /// # Errors
+    /// [`Error::LimitExceeded`] if a range ends past the matrix.
+    pub fn submatrix(
+        self,
+        rows: core::ops::Range<usize>,
+        cols: core::ops::Range<usize>,
+    ) -> Result<Self, Error> {
+        Ok(Self { data: self.data, placement: self.placement.submatrix(rows, cols)? })
+    }
+
     /// Batch, rows and columns.
     #[must_use]
     pub fn shape(&self) -> Shape {
@@ -108,6 +120,18 @@ impl<'a, T: Element> MatrixMut<'a, T> {
         placement.check_bounds(data.len())?;
         placement.check_injective()?;
         Ok(Self { data, placement })
+    }
+
+    /// The part of `rows` × `cols` (of every matrix of a batch); nothing is copied.
+    ///
+    /// # Errors
+    /// [`Error::LimitExceeded`] if a range ends past the matrix.
+    pub fn submatrix(
+        self,
+        rows: core::ops::Range<usize>,
+        cols: core::ops::Range<usize>,
+    ) -> Result<Self, Error> {
+        Ok(Self { placement: self.placement.submatrix(rows, cols)?, data: self.data })
     }
 
     /// The view without its element type in the Rust type.
@@ -383,6 +407,16 @@ impl Matrix {
         })?;
         storage.resize(bytes, 0);
         Ok(Self { bytes: storage, element, shape })
+    }
+
+    /// A matrix with these elements, row-major, matrix after matrix.
+    #[cfg(any(feature = "ndarray", feature = "faer"))]
+    pub(crate) fn from_elements<T: Element>(
+        shape: Shape,
+        elements: impl Iterator<Item = T>,
+    ) -> Self {
+        let elements: Vec<T> = elements.collect();
+        Self { bytes: bytemuck::cast_slice(&elements).to_vec(), element: T::TYPE, shape }
     }
 
     /// The element type.

@@ -57,18 +57,18 @@ impl<S: Float> Epilogue<S> {
         }
         if self.reads_c {
             for (sum, c) in sums.iter_mut().zip(out.iter()) {
-                *sum = *sum + self.beta * c.load();
+                *sum += self.beta * c.load();
             }
         }
         match &self.bias {
             Some(bias) if self.transposed => {
                 for sum in sums.iter_mut() {
-                    *sum = *sum + bias[row];
+                    *sum += bias[row];
                 }
             }
             Some(bias) => {
                 for (sum, bias) in sums.iter_mut().zip(&bias[cols]) {
-                    *sum = *sum + *bias;
+                    *sum += *bias;
                 }
             }
             None => {}
@@ -84,7 +84,7 @@ impl<S: Float> Epilogue<S> {
 
 /// The operators of a float type.
 pub(super) trait Float:
-    Scalar + core::ops::Add<Output = Self> + core::ops::Mul<Output = Self>
+    Scalar + core::ops::AddAssign + core::ops::Mul<Output = Self>
 {
 }
 impl Float for f32 {}

@@ -195,11 +195,7 @@ impl<const BM: usize, const BN: usize, const KT: usize> TilePolicy
     const PAD: usize = 4;
 
     fn prologue() -> &'static [TileAction] {
-        &[
-            TileAction::Fetch(Strip::First),
-            TileAction::Commit(Strip::First),
-            TileAction::Barrier,
-        ]
+        &[TileAction::Fetch(Strip::First), TileAction::Commit(Strip::First), TileAction::Barrier]
     }
     fn prefetch() -> &'static [TileAction] {
         &[TileAction::Fetch(Strip::Next)]
