@@ -75,8 +75,8 @@ pub(crate) enum Failure {
 /// What an option of the command line can do about an error of the library.
 fn hint(error: &Error) -> &'static str {
     match error {
-        Error::ElementTypeUnavailable { .. } => "; --dtype f32 converts the inputs",
-        Error::ElementTypesUnsupported { a, b, .. } if a != b => "; --dtype converts both",
+        Error::ElementTypeUnavailable { .. } => " (--backend cpu, or --dtype f32)",
+        Error::ElementTypesUnsupported { a, b, .. } if a != b => " (--dtype converts both)",
         _ => "",
     }
 }

@@ -7,17 +7,19 @@ mod print;
 mod progress;
 mod run;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::FmtSpan;
 
 use crate::failure::{BAD_INPUT, Failure};
 
 /// Multiply matrices on any GPU, or on the CPU.
 ///
-/// RUST_LOG=lapidary=debug shows what the library does on the way.
+/// RUST_LOG=info shows on standard error what the library does on the way, and how long it takes.
 #[derive(Parser)]
 #[command(name = "lapidary", version, about, long_about)]
 struct Cli {
@@ -35,6 +37,8 @@ fn main() -> ExitCode {
     quiet_vulkan_loader();
     tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::from_default_env())
+        .with_span_events(FmtSpan::CLOSE)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
         .init();
     let cli = match Cli::try_parse() {

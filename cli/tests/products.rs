@@ -169,6 +169,21 @@ fn the_report_names_what_ran() {
 }
 
 #[test]
+fn the_log_is_asked_for_and_goes_to_standard_error() {
+    let folder = Folder::new();
+    let (a, b) = (folder.npy("a.npy", &[2, 3], &A), folder.npy("b.npy", &[3, 2], &B));
+    let run = |log: &str| {
+        let arguments = ["run", &a, &b, "--backend", "cpu", "--json"];
+        let output = support::command(&arguments).env("RUST_LOG", log).output().unwrap();
+        assert!(serde_json::from_slice::<serde_json::Value>(&output.stdout).is_ok());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let log = run("info");
+    assert!(log.contains("plan{m=2 n=2 k=3"), "{log}");
+    assert_eq!(run("off"), "");
+}
+
+#[test]
 fn devices_lists_the_cpu_and_says_why_others_are_missing() {
     let text = succeed(&["devices"]);
     assert!(text.contains("cpu"), "{text}");

@@ -32,7 +32,7 @@ pub(super) struct Report {
     kernel: String,
     kernel_reason: String,
     notes: Vec<String>,
-    /// Planning, copies to and from the device, and the product.
+    /// Planning, compilation, copies to and from the device, and the product.
     seconds: f64,
     gflops: f64,
     output: Option<String>,
@@ -106,7 +106,7 @@ impl fmt::Display for Report {
         }
         writeln!(
             f,
-            "time      {:.3} ms with planning and copies, {:.2} GFLOP/s",
+            "time      {:.3} ms with planning, compilation and copies, {:.2} GFLOP/s",
             self.seconds * 1e3,
             self.gflops
         )?;

@@ -71,13 +71,16 @@ impl Folder {
     }
 }
 
-/// Runs `lapidary` with these arguments, undisturbed by the caller's environment.
+/// `lapidary` with these arguments, undisturbed by the caller's environment.
+pub(crate) fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lapidary"));
+    command.args(arguments).env_remove("RUST_LOG");
+    command
+}
+
+/// Runs `lapidary` with these arguments.
 pub(crate) fn lapidary(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_lapidary"))
-        .args(arguments)
-        .env_remove("RUST_LOG")
-        .output()
-        .unwrap()
+    command(arguments).output().unwrap()
 }
 
 /// Runs the command and expects it to succeed; returns its standard output.
