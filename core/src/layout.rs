@@ -108,6 +108,8 @@ impl Layout {
     }
 
     /// The index range that a view of `shape` touches, or `None` when it touches nothing.
+    ///
+    /// Saturates at the range of `i128`, far past any storage.
     #[must_use]
     pub fn extent(self, shape: Shape) -> Option<Extent> {
         if shape.is_empty() {
@@ -117,9 +119,9 @@ impl Layout {
         for (count, stride) in self.axes(shape) {
             let reach = (count as i128 - 1) * stride as i128;
             if reach < 0 {
-                extent.min += reach;
+                extent.min = extent.min.saturating_add(reach);
             } else {
-                extent.max += reach;
+                extent.max = extent.max.saturating_add(reach);
             }
         }
         Some(extent)
@@ -145,7 +147,8 @@ impl Layout {
             if (stride.unsigned_abs() as u128) <= span {
                 return false;
             }
-            span += (count as u128 - 1) * stride.unsigned_abs() as u128;
+            let reach = (count as u128 - 1) * stride.unsigned_abs() as u128;
+            span = span.saturating_add(reach);
         }
         true
     }
@@ -219,8 +222,8 @@ impl Placement {
         let Some(extent) = self.layout.extent(self.shape) else {
             return Ok(());
         };
-        let first = self.offset as i128 + extent.min;
-        let last = self.offset as i128 + extent.max;
+        let first = extent.min.saturating_add(self.offset as i128);
+        let last = extent.max.saturating_add(self.offset as i128);
         if first >= 0 && last < len as i128 {
             return Ok(());
         }

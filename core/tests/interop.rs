@@ -73,7 +73,7 @@ fn ndarray_batches() {
         expected.extend(x.dot(&y));
     }
     assert_eq!(found, expected);
-    let mut z = x.clone();
+    let mut z = x;
     assert_eq!(MatrixMut::try_from(&mut z).unwrap().erase().shape().to_array(), [2, 3, 4]);
 }
 

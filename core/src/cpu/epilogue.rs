@@ -1,5 +1,6 @@
 //! From sums to elements of C.
 
+use core::f32::consts::FRAC_1_SQRT_2;
 use core::ops::Range;
 
 use half::slice::HalfFloatSliceExt;
@@ -7,7 +8,7 @@ use half::{bf16, f16};
 
 use super::multiply::Scalar;
 use crate::element::Element;
-use crate::epilogue::Activation;
+use crate::epilogue::{Activation, SQRT_2_OVER_PI};
 use crate::problem::Problem;
 use crate::view::AnyVectorRef;
 
@@ -73,22 +74,51 @@ impl<S: Float> Epilogue<S> {
             }
             None => {}
         }
-        if self.activation != Activation::None {
-            for sum in sums.iter_mut() {
-                *sum = S::from_f64(self.activation.apply(sum.to_f64()));
-            }
-        }
+        S::activate(self.activation, sums);
         T::store(sums, out);
     }
 }
 
-/// The operators of a float type.
+/// The arithmetic of an epilogue.
 pub(super) trait Float:
     Scalar + core::ops::AddAssign + core::ops::Mul<Output = Self>
 {
+    /// Replaces each value by the activation of it.
+    fn activate(activation: Activation, values: &mut [Self]);
 }
-impl Float for f32 {}
-impl Float for f64 {}
+
+impl Float for f64 {
+    fn activate(activation: Activation, values: &mut [Self]) {
+        if activation != Activation::None {
+            map(values, |x| activation.apply(x));
+        }
+    }
+}
+
+impl Float for f32 {
+    /// Both sigmoid forms are x / (1 + e⁻ᶻ), which for gelu is the tanh form rewritten: ½(1 + tanh y)
+    /// = 1 / (1 + e⁻²ʸ). Infinite x gives +∞ and −∞/∞ = NaN, as the definition does.
+    fn activate(activation: Activation, values: &mut [Self]) {
+        const FACTOR: f32 = -2.0 * SQRT_2_OVER_PI as f32;
+        match activation {
+            Activation::None => {}
+            Activation::Relu => map(values, |x| if x < 0.0 { 0.0 } else { x }),
+            Activation::Silu => map(values, |x| x / (1.0 + (-x).exp())),
+            Activation::GeluTanh => {
+                map(values, |x| x / (1.0 + (FACTOR * (x + 0.044715 * x * x * x)).exp()));
+            }
+            Activation::GeluErf => {
+                map(values, |x| 0.5 * x * (1.0 + libm::erff(x * FRAC_1_SQRT_2)));
+            }
+        }
+    }
+}
+
+fn map<S: Copy>(values: &mut [S], f: impl Fn(S) -> S) {
+    for value in values {
+        *value = f(*value);
+    }
+}
 
 impl Stored<f64> for f64 {
     fn load(self) -> f64 {

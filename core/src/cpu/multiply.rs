@@ -19,6 +19,8 @@ pub(super) trait Scalar: Element + faer::traits::ComplexField {
     fn from_element<T: Element>(value: T) -> Self;
     /// Rounded to nearest.
     fn from_i32(value: i32) -> Self;
+    /// Of an integer in range.
+    fn to_i32(self) -> i32;
     fn from_f16(from: &[f16], to: &mut [Self]);
     fn from_bf16(from: &[bf16], to: &mut [Self]);
 }
@@ -31,6 +33,9 @@ impl Scalar for f32 {
     }
     fn from_i32(value: i32) -> Self {
         value as f32
+    }
+    fn to_i32(self) -> i32 {
+        self as i32
     }
     fn from_f16(from: &[f16], to: &mut [Self]) {
         source::f16_to_f32(from, to);
@@ -48,6 +53,9 @@ impl Scalar for f64 {
     }
     fn from_i32(value: i32) -> Self {
         f64::from(value)
+    }
+    fn to_i32(self) -> i32 {
+        self as i32
     }
     fn from_f16(from: &[f16], to: &mut [Self]) {
         for (to, from) in to.iter_mut().zip(from) {
@@ -193,7 +201,7 @@ impl<S: Scalar> Workspace<S> {
             let inner = start..k.min(start + K_BLOCK);
             self.add(factors, batch, rows.clone(), cols.clone(), inner, Accum::Replace);
             for (sum, part) in self.integers.iter_mut().zip(&self.sums) {
-                *sum = sum.wrapping_add(part.to_f64() as i32);
+                *sum = sum.wrapping_add(part.to_i32());
             }
         }
     }

@@ -22,11 +22,12 @@ pub struct CpuTensor {
 /// A tensor's content at one moment.
 pub(super) struct Snapshot {
     words: Arc<Vec<u64>>,
+    bytes: usize,
 }
 
 impl Snapshot {
     pub(super) fn bytes(&self) -> &[u8] {
-        bytemuck::cast_slice(&self.words)
+        &bytemuck::cast_slice(&self.words)[..self.bytes]
     }
 }
 
@@ -37,7 +38,7 @@ impl CpuTensor {
         if requested > limit - 8 {
             return Err(Error::LimitExceeded { what: "bytes of a tensor", requested, limit });
         }
-        let words = zeroed(requested as usize / 8 + 1)?;
+        let words = zeroed((requested as usize).div_ceil(8))?;
         Ok(Self { element, len, words: Mutex::new(Arc::new(words)) })
     }
 
@@ -46,7 +47,7 @@ impl CpuTensor {
     }
 
     pub(super) fn snapshot(&self) -> Snapshot {
-        Snapshot { words: Arc::clone(&self.lock()) }
+        Snapshot { words: Arc::clone(&self.lock()), bytes: self.len * self.element.size() }
     }
 
     pub(super) fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
@@ -61,7 +62,7 @@ impl CpuTensor {
 
     pub(super) fn read(&self) -> Result<Vec<u8>, Error> {
         let snapshot = self.snapshot();
-        let bytes = &snapshot.bytes()[..self.len * self.element.size()];
+        let bytes = snapshot.bytes();
         let mut copy = Vec::new();
         copy.try_reserve_exact(bytes.len()).map_err(|_| out_of_memory(bytes.len()))?;
         copy.extend_from_slice(bytes);

@@ -62,10 +62,10 @@ impl core::fmt::Display for Position {
 pub struct Reference {
     problem: Problem,
     positions: Vec<Position>,
+    terms: Vec<sum::Term>,
     values: Vec<f64>,
     gauges: Vec<f64>,
-    bounds: Vec<f64>,
-    non_finite: Vec<bool>,
+    flushes_subnormals: bool,
     unspecified_non_finite: bool,
 }
 
@@ -128,8 +128,8 @@ fn evaluate(
     Ok(Reference {
         values: terms.iter().map(|t| problem.activation.apply(t.sum)).collect(),
         gauges: terms.iter().map(|t| t.gauge).collect(),
-        bounds: terms.iter().map(|t| bound::bound(problem, t, true)).collect(),
-        non_finite: terms.iter().map(|t| t.non_finite).collect(),
+        terms,
+        flushes_subnormals: true,
         problem: problem.clone(),
         positions,
         unspecified_non_finite: false,
@@ -187,21 +187,21 @@ impl Reference {
     ///    a value below the smallest normal number may count as zero. Half for i8, which rounds to
     ///    integers.
     ///
-    /// Infinite where sums may overflow the accumulator on the way, so that nothing is promised.
+    /// Infinite where sums may overflow the accumulator on the way, so that nothing is promised; NaN
+    /// for an index past the end.
     #[must_use]
     pub fn bound(&self, index: usize) -> f64 {
-        self.bounds.get(index).copied().unwrap_or(f64::NAN)
+        match self.terms.get(index) {
+            Some(term) => bound::bound(&self.problem, term, self.flushes_subnormals),
+            None => f64::NAN,
+        }
     }
 
     /// For a device that keeps subnormals: the bound without the allowance for flushing them.
-    ///
-    /// # Errors
-    /// As [`reference_at`], for the operands this reference was made from.
-    pub fn keeping_subnormals(mut self, operands: &Operands<'_>) -> Result<Self, Error> {
-        operands.check(&self.problem)?;
-        let terms = sum::elements(&self.problem, operands, &self.positions);
-        self.bounds = terms.iter().map(|t| bound::bound(&self.problem, t, false)).collect();
-        Ok(self)
+    #[must_use]
+    pub fn keeping_subnormals(mut self) -> Self {
+        self.flushes_subnormals = false;
+        self
     }
 
     /// For a device that promises nothing about NaN and infinity, as WGSL does: elements that a
