@@ -2,6 +2,8 @@
 
 use lapidary_core::ElementType;
 
+use crate::decide::Fetch;
+
 /// What the storage binding of an operand is an array of, when loads fetch `width` elements.
 pub(super) fn storage(element: ElementType, width: u32) -> &'static str {
     match (element, width) {
@@ -19,12 +21,11 @@ pub(super) fn storage(element: ElementType, width: u32) -> &'static str {
 
 /// Loads of both operands: one element, one element or 0 outside the matrix, and a vector of as many
 /// elements as the binding's own vectors hold.
-pub(super) fn loads(element: ElementType, a_width: u32, b_width: u32) -> String {
+pub(super) fn loads(element: ElementType, a: Fetch, b: Fetch) -> String {
     let mut text = unpack(element).to_owned();
-    for (name, parameters, row, col, bounds, width) in [
-        ("a", "row: u32, k: u32", "row", "k", "row < p.m && k < p.k", a_width),
-        ("b", "k: u32, col: u32", "k", "col", "k < p.k && col < p.n", b_width),
-    ] {
+    for side in [Side::a(a), Side::b(b)] {
+        let Side { name, parameters, row, col, bounds, .. } = side;
+        let width = side.fetch.width;
         text.push_str(&format!(
             "\
 fn index_{name}(batch: u32, {parameters}) -> u32 {{
@@ -46,9 +47,44 @@ fn load_{name}_or_zero(batch: u32, {parameters}) -> Elem {{
 ",
             element_at = element_at(element, &format!("{name}_data"), width),
         ));
-        text.push_str(&vector(element, name, parameters, [row, col], width));
+        text.push_str(&vector(element, side));
     }
     text
+}
+
+/// What differs between the accessors of A and of B.
+#[derive(Clone, Copy)]
+struct Side {
+    name: &'static str,
+    parameters: &'static str,
+    row: &'static str,
+    col: &'static str,
+    bounds: &'static str,
+    fetch: Fetch,
+}
+
+impl Side {
+    const fn a(fetch: Fetch) -> Self {
+        Self {
+            name: "a",
+            parameters: "row: u32, k: u32",
+            row: "row",
+            col: "k",
+            bounds: "row < p.m && k < p.k",
+            fetch,
+        }
+    }
+
+    const fn b(fetch: Fetch) -> Self {
+        Self {
+            name: "b",
+            parameters: "k: u32, col: u32",
+            row: "k",
+            col: "col",
+            bounds: "k < p.k && col < p.n",
+            fetch,
+        }
+    }
 }
 
 /// Helpers that take a packed word apart.
@@ -89,13 +125,9 @@ fn element_at(element: ElementType, data: &str, width: u32) -> String {
 
 /// `load_a_vector` or `load_b_vector`: `width` neighbouring elements that start at a multiple of
 /// `width`, and `lane`, which takes one of A's.
-fn vector(
-    element: ElementType,
-    name: &str,
-    parameters: &str,
-    [row, col]: [&str; 2],
-    width: u32,
-) -> String {
+fn vector(element: ElementType, side: Side) -> String {
+    let Side { name, parameters, row, col, bounds, .. } = side;
+    let width = side.fetch.width;
     let load = format!("Load{}", name.to_uppercase());
     let data = format!("{name}_data");
     let (alias, value) = match (element, width) {
@@ -129,12 +161,40 @@ fn vector(
         ("a", _) => "\nfn lane(values: LoadA, e: u32) -> Elem {\n    return values[e];\n}\n",
         _ => "",
     };
+    // The axis the vector runs along, and where it ends.
+    let (near, end) = match (name, side.fetch.along_k) {
+        (_, true) => ("k", "p.k"),
+        ("a", false) => ("row", "p.m"),
+        (_, false) => ("col", "p.n"),
+    };
+    let load_call = format!("load_{name}_vector(batch, {row}, {col})");
+    let masked = match width {
+        1 => format!("return {load_call};"),
+        2 => format!(
+            "let values = {load_call};\n        \
+             return {load}(values.x, select(Elem(0), values.y, {near} + 1u < {end}));"
+        ),
+        _ => format!(
+            "let values = {load_call};\n        \
+             let at = vec4<u32>({near}) + vec4<u32>(0u, 1u, 2u, 3u);\n        \
+             return select({load}(), values, at < vec4<u32>({end}));"
+        ),
+    };
     format!(
         "\
 alias {load} = {alias};
 
 fn load_{name}_vector(batch: u32, {parameters}) -> {load} {{
 {index}    return {value};
+}}
+
+// The same with 0 for what lies outside the matrix. A vector that starts inside ends in storage of
+// its own line, so reading it whole is safe and what it holds past the end is masked.
+fn load_{name}_vector_or_zero(batch: u32, {parameters}) -> {load} {{
+    if ({bounds}) {{
+        {masked}
+    }}
+    return {load}();
 }}
 {lane}
 "

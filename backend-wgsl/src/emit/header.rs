@@ -47,7 +47,9 @@ pub(super) fn multiply(kernel: &Kernel, traits: &Traits, fused: bool, access: Ac
     if traits.operand == ElementType::F16 {
         text.push_str("enable f16;\n");
     }
-    text.push_str(&format!("// {}: {} -> {}\n", kernel.name, traits.operand, traits.output));
+    // A kernel that stores raw sums is the same text, and so one pipeline, for every output type.
+    let stored = if fused { traits.output } else { traits.operand.accumulator() };
+    text.push_str(&format!("// {}: {} -> {stored}\n", kernel.name, traits.operand));
     text.push_str(&constant("BM", kernel.block[0]));
     text.push_str(&constant("BN", kernel.block[1]));
     text.push_str(&constant("TM", kernel.thread[0]));

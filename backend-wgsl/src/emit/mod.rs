@@ -46,7 +46,7 @@ impl Access {
 pub fn multiply(kernel: &Kernel, traits: &Traits, store: Store, access: Access) -> String {
     let fused = store == Store::Fused;
     let mut text = header::multiply(kernel, traits, fused, access);
-    text.push_str(&access::loads(traits.operand, kernel.a.width, kernel.b.width));
+    text.push_str(&access::loads(traits.operand, kernel.a, kernel.b));
     if fused {
         text.push_str(&epilogue(traits));
         text.push_str(access::STORE_FUSED);

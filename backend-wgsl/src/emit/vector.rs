@@ -91,6 +91,11 @@ impl Side {
         (s + 1) * self.threads > self.slots()
     }
 
+    /// The condition that a thread has something to do in slot `s`.
+    fn has_slot(&self, s: u32) -> String {
+        format!("tid + {}u < {}u", s * self.threads, self.slots())
+    }
+
     /// `row0` or `col0`.
     const fn origin(&self) -> &'static str {
         if self.name == 'a' { "at.row0" } else { "at.col0" }
@@ -145,35 +150,32 @@ fn write(
     writeln!(text, "}}")
 }
 
-/// `a_quad` or `b_quad`: four neighbouring elements, along k or across it.
-///
-/// Inside the matrix they come as one vector where alignment allows, at the edges one by one with
-/// zeros for what is missing.
+/// `a_quad` or `b_quad`: four neighbouring elements, along k or across it, by single loads; with
+/// zeros for what lies outside the matrix, or known to be inside.
 fn quad(text: &mut String, side: &Side) -> fmt::Result {
+    if side.fetch.width == 4 {
+        return Ok(());
+    }
     let name = side.name;
-    let element = |function: &str, e: u32| {
-        let (line, k) = if side.fetch.along_k {
-            ("line".to_owned(), format!("k + {e}u"))
-        } else {
-            (format!("line + {e}u"), "k".to_owned())
-        };
-        format!("{function}(batch, {})", side.position(&line, &k))
-    };
-    let four = |function: &str| {
-        (0..4).map(|e| element(function, e)).collect::<Vec<_>>().join(",\n            ")
-    };
-    let inside = if side.fetch.width == 4 {
-        format!("load_{name}_vector(batch, {})", side.position("line", "k"))
-    } else {
-        format!("vec4<Elem>(\n            {})", four(&format!("load_{name}")))
-    };
-    writeln!(
-        text,
-        "fn {name}_quad(batch: u32, line: u32, k: u32, inside: bool) -> vec4<Elem> {{\n    \
-         if (inside) {{\n        return {inside};\n    }}\n    \
-         return vec4<Elem>(\n            {});\n}}\n",
-        four(&format!("load_{name}_or_zero"))
-    )
+    for suffix in ["", "_or_zero"] {
+        let elements: Vec<_> = (0..4)
+            .map(|e| {
+                let (line, k) = if side.fetch.along_k {
+                    ("line".to_owned(), format!("k + {e}u"))
+                } else {
+                    (format!("line + {e}u"), "k".to_owned())
+                };
+                format!("load_{name}{suffix}(batch, {})", side.position(&line, &k))
+            })
+            .collect();
+        writeln!(
+            text,
+            "fn {name}_quad{suffix}(batch: u32, line: u32, k: u32) -> vec4<Elem> {{\n    \
+             return vec4<Elem>(\n        {});\n}}\n",
+            elements.join(",\n        ")
+        )?;
+    }
+    Ok(())
 }
 
 fn store_quad(text: &mut String) -> fmt::Result {
@@ -253,22 +255,35 @@ fn hook(
     Ok(())
 }
 
-/// Global memory to registers.
+/// Global memory to registers. Inside the matrix nothing is guarded, and one branch decides for all
+/// loads, so that they are all in flight together.
 fn fetch(text: &mut String, side: &Side, t: &str, indent: &str) -> fmt::Result {
     let Side { name, size, .. } = side;
     let (origin, block) = (side.origin(), side.block_name());
-    writeln!(text, "{indent}{{")?;
-    writeln!(
-        text,
-        "{indent}    let inside = {origin} + {block} <= p.{size} && {t} * KT + KT <= p.k;"
-    )?;
-    for s in 0..side.slots_per_thread() {
-        for v in 0..side.vectors() {
-            writeln!(
-                text,
-                "{indent}    {name}_{s}_{v} = {name}_quad(at.batch, {origin} + {name}_line_{s} + {v}u, \
-                 {t} * KT + {name}_k_{s}, inside);"
-            )?;
+    writeln!(text, "{indent}if ({origin} + {block} <= p.{size} && {t} * KT + KT <= p.k) {{")?;
+    for (branch, suffix) in ["", "_or_zero"].into_iter().enumerate() {
+        if branch == 1 {
+            writeln!(text, "{indent}}} else {{")?;
+        }
+        for s in 0..side.slots_per_thread() {
+            let mut indent = format!("{indent}    ");
+            if side.is_partial(s) {
+                writeln!(text, "{indent}if ({}) {{", side.has_slot(s))?;
+                indent.push_str("    ");
+            }
+            for v in 0..side.vectors() {
+                let line = format!("{origin} + {name}_line_{s} + {v}u");
+                let k = format!("{t} * KT + {name}_k_{s}");
+                let load = if side.fetch.width == 4 {
+                    format!("load_{name}_vector{suffix}(at.batch, {})", side.position(&line, &k))
+                } else {
+                    format!("{name}_quad{suffix}(at.batch, {line}, {k})")
+                };
+                writeln!(text, "{indent}{name}_{s}_{v} = {load};")?;
+            }
+            if side.is_partial(s) {
+                writeln!(text, "{}}}", &indent[4..])?;
+            }
         }
     }
     writeln!(text, "{indent}}}")
@@ -281,7 +296,7 @@ fn commit(text: &mut String, side: &Side, indent: &str) -> fmt::Result {
     for s in 0..side.slots_per_thread() {
         let mut indent = indent.to_owned();
         if side.is_partial(s) {
-            writeln!(text, "{indent}if (tid + {}u < {}u) {{", s * side.threads, side.slots())?;
+            writeln!(text, "{indent}if ({}) {{", side.has_slot(s))?;
             indent.push_str("    ");
         }
         let vector = format!("{name}_line_{s} / 4u");
