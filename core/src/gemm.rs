@@ -12,8 +12,12 @@ use crate::view::{AnyMatrixMut, Matrix};
 ///
 /// # Examples
 /// ```
-/// use lapidary_core::{Cpu, ElementType, Gemm, MatrixRef, Operands};
+/// # #[cfg(not(feature = "cpu"))]
+/// # fn main() {}
+/// # #[cfg(feature = "cpu")]
 /// # fn main() -> Result<(), lapidary_core::Error> {
+/// use lapidary_core::{Cpu, ElementType, Gemm, MatrixRef, Operands};
+///
 /// let a = [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]; // 2×3
 /// let b = [1.0f32, 0.0, 0.0, 1.0, 1.0, 1.0]; // 3×2
 /// let operands =

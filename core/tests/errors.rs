@@ -12,7 +12,7 @@ fn view(rows: usize, cols: usize) -> MatrixRef<'static, f32> {
 }
 
 fn run(problem: &Problem, operands: &Operands<'_>) -> Error {
-    Gemm::<Cpu>::run(&Cpu::new(), problem, operands).unwrap_err()
+    Gemm::<Cpu>::run(&Cpu::new(), problem, operands).expect_err("the input is bad")
 }
 
 fn tensor(element: ElementType, len: usize) -> CpuTensor {
@@ -26,7 +26,7 @@ fn execute(problem: &Problem, args: &Args<'_, Cpu>) -> Error {
         Gemm::<Cpu>::plan(&device, problem, &PlanOptions::default()).expect("a valid problem");
     let read = || pollster::block_on(device.download(args.c.tensor)).expect("in memory");
     let before = read();
-    let error = plan.execute(args).unwrap_err();
+    let error = plan.execute(args).expect_err("the operands are bad");
     assert_eq!(read(), before);
     error
 }
@@ -208,7 +208,7 @@ fn integer_problems_with_fractions_smooth_activations_or_too_long_sums() {
         Err(Error::FactorNotInteger { name: "beta", value: 0.5 })
     ));
     assert!(matches!(
-        problem.clone().activation(Activation::GeluErf).validate(),
+        problem.activation(Activation::GeluErf).validate(),
         Err(Error::ActivationUnsupported { activation: "gelu-erf", element: ElementType::I32 })
     ));
     let long = Problem::new(2, 2, 131_072).elements(ElementType::I8, ElementType::F32);

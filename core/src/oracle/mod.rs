@@ -13,8 +13,12 @@
 //! loop is too slow by [`freivalds`], which is exact as well.
 //!
 //! ```
-//! use lapidary_core::{ElementType, Cpu, Gemm, MatrixRef, Operands, oracle};
+//! # #[cfg(not(feature = "cpu"))]
+//! # fn main() {}
+//! # #[cfg(feature = "cpu")]
 //! # fn main() -> Result<(), lapidary_core::Error> {
+//! use lapidary_core::{Cpu, ElementType, Gemm, MatrixRef, Operands, oracle};
+//!
 //! let a = [0.1f32, 0.2, 0.3, 0.4];
 //! let operands = Operands::new(MatrixRef::row_major(&a, 2, 2)?, MatrixRef::row_major(&a, 2, 2)?);
 //! let problem = operands.problem(ElementType::F32)?;
@@ -171,8 +175,9 @@ impl Reference {
     /// 3. **Underflow:** a device may flush subnormals. Each of the 2K + 4 results may lose up to the
     ///    smallest normal number of the accumulator (scaled by alpha), and a subnormal operand may
     ///    count as zero: the part of the gauge that such operands make.
-    /// 4. **Activation:** the above times a bound on the slope ([`Activation::lipschitz`]
-    ///    (crate::Activation::lipschitz)), plus the error of evaluating it on a number x:
+    /// 4. **Activation:** the above times a bound on the slope
+    ///    ([`lipschitz`](crate::Activation::lipschitz)), plus the error of evaluating it on a
+    ///    number x:
     ///    - relu: none, it is a compare and a select;
     ///    - silu, `x / (1 + e⁻ˣ)`: relative `((3 + 2|x|) · σ(−x) + 4)` ulp, because WGSL allows
     ///      `(3 + 2|x|)` ulp for `exp`, of which the fraction σ(−x) = e⁻ˣ/(1 + e⁻ˣ) reaches the sum, and
