@@ -16,6 +16,8 @@ pub struct WgslTensor {
     pub(crate) byte_offset: u64,
     element: ElementType,
     len: usize,
+    /// Whether the buffer is the program's own, so that others' data may follow the last element.
+    foreign: bool,
 }
 
 impl Tensor for WgslTensor {
@@ -82,7 +84,7 @@ impl WgslTensor {
                 limit: u128::from(buffer.size()),
             });
         }
-        Ok(Self { buffer, byte_offset, element, len })
+        Ok(Self { buffer, byte_offset, element, len, foreign: true })
     }
 
     /// The buffer.
@@ -106,7 +108,7 @@ impl Wgsl {
             }
         };
         let buffer = self.inner.buffer("lapidary tensor", bytes, wgpu::BufferUsages::empty())?;
-        Ok(WgslTensor { buffer, byte_offset: 0, element, len })
+        Ok(WgslTensor { buffer, byte_offset: 0, element, len, foreign: false })
     }
 
     /// Copies bytes into a tensor; parts of a word at either end keep their neighbours.
@@ -136,15 +138,14 @@ impl Wgsl {
         if (word_first, word_last) == (first, last) {
             return self.write_words(tensor, first, bytes);
         }
-        // The words at the ends are shared with elements that must keep their bits, unless they lie
-        // in the padding behind the last element.
+        // What else is in the words at the ends keeps its bits. In a buffer of ours nothing but
+        // padding lies behind the last element; in a program's own buffer somebody else's data may.
         let mut words = vec![0; word_last - word_first];
-        let keeps_front = word_first < first;
-        let keeps_back = last < tensor.len * size && word_last > last;
-        if keeps_front || keeps_back {
-            let existing = pollster::block_on(self.read(tensor))?;
-            let available = existing.len().min(word_last) - word_first;
-            words[..available].copy_from_slice(&existing[word_first..word_first + available]);
+        let ends_tensor = last == tensor.len * size;
+        let keeps_back = word_last > last && (tensor.foreign || !ends_tensor);
+        if word_first < first || keeps_back {
+            let at = tensor.byte_offset + word_first as u64;
+            words = pollster::block_on(self.read_bytes(&tensor.buffer, at, words.len()))?;
         }
         words[first - word_first..last - word_first].copy_from_slice(bytes);
         self.write_words(tensor, word_first, &words)
