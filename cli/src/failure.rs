@@ -77,6 +77,7 @@ fn hint(error: &Error) -> &'static str {
     match error {
         Error::ElementTypeUnavailable { .. } => " (--backend cpu, or --dtype f32)",
         Error::ElementTypesUnsupported { a, b, .. } if a != b => " (--dtype converts both)",
+        Error::AccumulatorOverflow { .. } => " (--wrapping)",
         _ => "",
     }
 }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{Folder, LAYER, has_wgsl_device, refuse};
+use support::{Folder, LAYER, has_wgsl_device, refuse, succeed};
 
 #[test]
 fn inner_dimensions_that_differ() {
@@ -11,7 +11,7 @@ fn inner_dimensions_that_differ() {
     let b = folder.npy("b.npy", &[2, 4], &[1f32; 8]);
     refuse(&["run", &a, &b], &["A has 3 columns", "B has 2 rows"]);
     // Transposition counts: 3×2 times 2×4 would do.
-    support::succeed(&["run", &a, &b, "--trans-a", "--backend", "cpu"]);
+    succeed(&["run", &a, &b, "--trans-a", "--backend", "cpu"]);
 }
 
 #[test]
@@ -111,7 +111,8 @@ fn integer_products_outside_their_range() {
     let long = 131_072;
     let a = folder.npy("a.npy", &[1, long], &vec![1i8; long as usize]);
     let b = folder.npy("b.npy", &[long, 1], &vec![1i8; long as usize]);
-    refuse(&["run", &a, &b], &["131072", "131071"]);
+    refuse(&["run", &a, &b], &["131072", "131071", "--wrapping"]);
+    succeed(&["run", &a, &b, "--wrapping", "--backend", "cpu", "--check"]);
     let a = folder.npy("a.npy", &[2, 2], &[1i8; 4]);
     refuse(&["run", &a, &a, "--alpha", "0.5"], &["alpha = 0.5", "integer"]);
     refuse(&["run", &a, &a, "--activation", "silu"], &["silu", "i32"]);

@@ -7,7 +7,7 @@ use crate::vulkan::{self, Wanted};
 const VULKAN: &str = "Vulkan device";
 
 /// Title and command of each check. One profile throughout, and features that only add, so that
-/// dependencies are built once for `check` and once for the tests.
+/// dependencies are built once for the lints and once for the tests.
 const CHECKS: [(&str, &str); 5] = [
     ("Formatting", "fmt --all --check"),
     (
@@ -16,11 +16,11 @@ const CHECKS: [(&str, &str); 5] = [
          -- -D warnings",
     ),
     (
-        "Lints of core without default features",
-        "clippy -p lapidary-core --no-default-features --all-targets -- -D warnings",
+        "Core without default features",
+        "clippy -p lapidary-core --no-default-features -- -D warnings",
     ),
     (
-        "Lints of the WGSL backend without default features",
+        "WGSL backend without default features",
         "clippy -p lapidary-wgsl --no-default-features -- -D warnings",
     ),
     ("Documentation", "doc --workspace --no-deps"),

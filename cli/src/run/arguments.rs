@@ -69,6 +69,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_parser = element(&["f64", "f32", "f16", "bf16", "i8", "i32"]))]
     pub(super) out_dtype: Option<ElementType>,
 
+    /// Let sums of i8 products wrap modulo 2³² where K is so long that they may
+    #[arg(long)]
+    pub(super) wrapping: bool,
+
     /// Use this device of the WGSL backend: an index or part of a name of `lapidary devices`, or
     /// pci:ADDRESS; the default is LAPIDARY_ADAPTER, then the best
     #[arg(long, value_name = "DEVICE")]

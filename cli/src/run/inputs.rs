@@ -77,7 +77,8 @@ impl Inputs {
             .alpha(arguments.alpha)
             .beta(arguments.beta)
             .bias(self.bias.is_some())
-            .activation(arguments.activation);
+            .activation(arguments.activation)
+            .wrapping(arguments.wrapping);
         problem.c_layout = Layout::row_major(problem.m, problem.n);
         problem.validate()?;
 
