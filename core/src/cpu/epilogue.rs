@@ -1,6 +1,5 @@
 //! From sums to elements of C.
 
-use core::f32::consts::FRAC_1_SQRT_2;
 use core::ops::Range;
 
 use half::slice::HalfFloatSliceExt;
@@ -8,7 +7,7 @@ use half::{bf16, f16};
 
 use super::multiply::Scalar;
 use crate::element::Element;
-use crate::epilogue::{Activation, SQRT_2_OVER_PI};
+use crate::epilogue::Activation;
 use crate::problem::Problem;
 use crate::view::AnyVectorRef;
 
@@ -90,33 +89,16 @@ pub(super) trait Float:
 impl Float for f64 {
     fn activate(activation: Activation, values: &mut [Self]) {
         if activation != Activation::None {
-            map(values, |x| activation.apply(x));
+            for value in values {
+                *value = activation.apply(*value);
+            }
         }
     }
 }
 
 impl Float for f32 {
-    /// Both sigmoid forms are x / (1 + e⁻ᶻ), which for gelu is the tanh form rewritten: ½(1 + tanh y)
-    /// = 1 / (1 + e⁻²ʸ). Infinite x gives +∞ and −∞/∞ = NaN, as the definition does.
     fn activate(activation: Activation, values: &mut [Self]) {
-        const FACTOR: f32 = -2.0 * SQRT_2_OVER_PI as f32;
-        match activation {
-            Activation::None => {}
-            Activation::Relu => map(values, |x| if x < 0.0 { 0.0 } else { x }),
-            Activation::Silu => map(values, |x| x / (1.0 + (-x).exp())),
-            Activation::GeluTanh => {
-                map(values, |x| x / (1.0 + (FACTOR * (x + 0.044715 * x * x * x)).exp()));
-            }
-            Activation::GeluErf => {
-                map(values, |x| 0.5 * x * (1.0 + libm::erff(x * FRAC_1_SQRT_2)));
-            }
-        }
-    }
-}
-
-fn map<S: Copy>(values: &mut [S], f: impl Fn(S) -> S) {
-    for value in values {
-        *value = f(*value);
+        super::activation::apply(activation, values);
     }
 }
 

@@ -6,6 +6,7 @@
 //! the same bits. Operands that the kernel can read in place (f32 and f64 with a unit stride) are;
 //! others are converted block by block, never as a whole.
 
+mod activation;
 mod epilogue;
 mod multiply;
 mod plan;

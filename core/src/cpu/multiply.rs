@@ -23,6 +23,7 @@ pub(super) trait Scalar: Element + faer::traits::ComplexField {
     fn to_i32(self) -> i32;
     fn from_f16(from: &[f16], to: &mut [Self]);
     fn from_bf16(from: &[bf16], to: &mut [Self]);
+    fn from_i8(from: &[i8], to: &mut [Self]);
 }
 
 impl Scalar for f32 {
@@ -42,6 +43,11 @@ impl Scalar for f32 {
     }
     fn from_bf16(from: &[bf16], to: &mut [Self]) {
         source::bf16_to_f32(from, to);
+    }
+    fn from_i8(from: &[i8], to: &mut [Self]) {
+        for (to, from) in to.iter_mut().zip(from) {
+            *to = f32::from(*from);
+        }
     }
 }
 
@@ -65,6 +71,11 @@ impl Scalar for f64 {
     fn from_bf16(from: &[bf16], to: &mut [Self]) {
         for (to, from) in to.iter_mut().zip(from) {
             *to = from.to_f64();
+        }
+    }
+    fn from_i8(from: &[i8], to: &mut [Self]) {
+        for (to, from) in to.iter_mut().zip(from) {
+            *to = f64::from(*from);
         }
     }
 }

@@ -83,7 +83,7 @@ pub(super) fn converted<'b, S: Scalar>(
         ElementType::F32 => lines.convert::<f32, S>(view.bytes(), out, each),
         ElementType::F16 => lines.convert::<f16, S>(view.bytes(), out, S::from_f16),
         ElementType::BF16 => lines.convert::<bf16, S>(view.bytes(), out, S::from_bf16),
-        ElementType::I8 => lines.convert::<i8, S>(view.bytes(), out, each),
+        ElementType::I8 => lines.convert::<i8, S>(view.bytes(), out, S::from_i8),
         ElementType::I32 => lines.convert::<i32, S>(view.bytes(), out, each),
     }
     if by_columns {
@@ -156,7 +156,9 @@ pub(super) fn f16_to_f32(from: &[f16], to: &mut [f32]) {
     from.convert_to_f32_slice(to);
 }
 
-/// `bf16` to `f32`.
+/// `bf16` to `f32`: the upper half of its bits.
 pub(super) fn bf16_to_f32(from: &[bf16], to: &mut [f32]) {
-    from.convert_to_f32_slice(to);
+    for (to, from) in to.iter_mut().zip(from) {
+        *to = f32::from_bits(u32::from(from.to_bits()) << 16);
+    }
 }

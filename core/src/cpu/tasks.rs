@@ -136,6 +136,7 @@ fn cut<'c, T>(panel: Panel<'c, T>, block: usize, place: &Placement) -> Vec<Task<
 mod tests {
     use super::*;
     use crate::testing::Arrangement;
+    use std::cell::RefCell;
 
     #[test]
     fn blocks_cover_the_matrix_once_and_nothing_else() {
@@ -144,7 +145,10 @@ mod tests {
                 let (place, len) = arrangement.place(Shape { batch, rows, cols });
                 assert!(is_row_major(&place));
                 let mut storage = vec![0u32; len];
-                for_each(None, &mut storage, &place, 4, 1_000_000, &|_| {}, |_: &mut (), task| {
+                let reports = RefCell::new(Vec::new());
+                let progress = |report: Progress| reports.borrow_mut().push(report.done);
+                // K so large that every row of blocks is a wave of its own.
+                for_each(None, &mut storage, &place, 4, 1 << 40, &progress, |_: &mut (), task| {
                     assert_eq!(task.out.len(), task.rows.len());
                     for (row, out) in task.rows.zip(task.out) {
                         assert_eq!(out.len(), task.cols.len());
@@ -153,6 +157,8 @@ mod tests {
                         }
                     }
                 });
+                let panels = (batch * rows.div_ceil(4)) as u64;
+                assert_eq!(reports.into_inner(), (1..=panels).collect::<Vec<_>>());
                 let mut expected = vec![0; len];
                 for b in 0..batch {
                     for r in 0..rows {
