@@ -8,14 +8,14 @@ use serde::Serialize;
 
 use crate::progress::Parts;
 
-/// Products the oracle computes before it turns to a sample: some seconds of its plain loop.
-const BUDGET: usize = 1 << 28;
+/// Products the oracle computes before it turns to a sample: a second or a few of its plain loop.
+const BUDGET: usize = 1 << 26;
 
 /// Fewest elements of a sample.
 const SAMPLE: usize = 4096;
 
 /// Products between two updates of the progress bar.
-const PART: usize = 1 << 22;
+const PART: usize = 1 << 20;
 
 /// Any fixed number: the same product is checked in the same places every time.
 const SEED: u64 = 0x1a91_da47;
