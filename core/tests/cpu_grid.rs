@@ -171,6 +171,18 @@ fn products_too_large_for_one_block_are_exact() {
 }
 
 #[test]
+fn long_thin_products_are_exact() {
+    let device = Cpu::new();
+    for (m, n, k) in [(70_000, 1, 3), (1, 70_000, 3), (40_000, 2, 2), (3, 2, 70_000)] {
+        for out in [Arrangement::Dense, Arrangement::ColMajor, Arrangement::Padded] {
+            let problem = Problem::new(m, n, k).beta(1.0).bias(true);
+            let case = Case::new(problem, Values::SmallIntegers(2), 5).arranged(out, out, out);
+            check_exact(&device, &case, &format!("{m}x{n}x{k} {out:?}"));
+        }
+    }
+}
+
+#[test]
 fn i8_sums_are_exact_at_the_largest_magnitudes_and_wrap_when_asked() {
     let device = Cpu::new();
     for (k, wrapping) in [(131_071, false), (140_000, true)] {
@@ -194,7 +206,7 @@ fn i8_sums_are_exact_at_the_largest_magnitudes_and_wrap_when_asked() {
 }
 
 #[test]
-fn the_number_of_threads_does_not_change_a_bit() {
+fn a_rerun_gives_the_same_bits_whatever_the_order_of_threads() {
     let problem = Problem::new(200, 190, 700).beta(0.5).bias(true).activation(Activation::Silu);
     let case = Case::new(problem, Values::Uniform, 9);
     let device = Cpu::with_threads(3).expect("threads");

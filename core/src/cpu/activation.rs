@@ -1,6 +1,6 @@
 //! Activations in f32, written so that loops over them vectorise.
 
-use core::f32::consts::FRAC_1_SQRT_2;
+use core::f32::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 use crate::epilogue::{Activation, SQRT_2_OVER_PI};
 
@@ -34,7 +34,7 @@ fn map(values: &mut [f32], f: impl Fn(f32) -> f32) {
 /// coefficients are positive, so nothing cancels. From 3.92 on erf is 1 to the precision of f32.
 fn erf(x: f32) -> f32 {
     const P: [f32; 6] =
-        [1.128_379, 0.192_759_78, 0.053_059_917, 3.868_142e-3, 2.874_748_7e-4, 2.034_764_8e-6];
+        [FRAC_2_SQRT_PI, 0.192_759_78, 0.053_059_917, 3.868_142e-3, 2.874_748_7e-4, 2.034_764_8e-6];
     const Q: [f32; 6] =
         [1.0, 0.504_160_6, 0.115_082_85, 0.015_171_929, 1.188_069_3e-3, 3.807_071e-5];
     let t = x * x;

@@ -117,7 +117,9 @@ impl Job<'_> {
         let place = c.placement();
         let swapped = place.transposed();
         if let Ok(storage) = bytemuck::try_cast_slice_mut::<u8, T>(c.bytes_mut()) {
-            if tasks::is_row_major(&place) {
+            // A single column is better one long row, where it can be.
+            let column = place.shape.cols == 1 && tasks::is_row_major(&swapped);
+            if tasks::is_row_major(&place) && !column {
                 f(storage, &place, false);
                 return Ok(());
             }

@@ -22,6 +22,10 @@ const SERIAL: f64 = 1e6;
 /// Multiplications between two reports of progress.
 const PER_REPORT: f64 = 4e9;
 
+/// Parts of rows handed out in one wave: each takes a slice, which for a narrow C is more than it
+/// points to.
+const MAX_PARTS: usize = 1 << 20;
+
 /// Whether rows lie one after the other, each without gaps, matrix after matrix.
 pub(super) fn is_row_major(place: &Placement) -> bool {
     let Shape { batch, rows, cols } = place.shape;
@@ -46,7 +50,8 @@ pub(super) fn for_each<T: Send, W: Default>(
     let Shape { batch, rows, cols } = place.shape;
     let multiplications = batch as f64 * rows as f64 * cols as f64 * (k as f64).max(1.0);
     let panel = block.min(rows) as f64 * cols as f64 * (k as f64).max(1.0);
-    let per_wave = (PER_REPORT / panel).clamp(1.0, 1e9) as usize;
+    let parts = block.min(rows).saturating_mul(cols.div_ceil(block)).max(1);
+    let per_wave = ((PER_REPORT / panel) as usize).min(MAX_PARTS / parts).max(1);
     let total = (batch * rows.div_ceil(block)) as u64;
     let mut done: u64 = 0;
     let mut serial = W::default();
