@@ -1,6 +1,7 @@
 //! An open device: its limits, its pipelines, and how its failures become errors.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -71,9 +72,14 @@ pub struct Wgsl {
     pub(crate) inner: Arc<Inner>,
 }
 
+/// Devices opened so far.
+static OPENED: AtomicU64 = AtomicU64::new(0);
+
 /// What clones share.
 #[derive(Debug)]
 pub(crate) struct Inner {
+    /// Number of this device in the program, by which it knows its plans and tensors.
+    pub(crate) id: u64,
     pub(crate) device: wgpu::Device,
     pub(crate) queue: wgpu::Queue,
     pub(crate) limits: DeviceLimits,
@@ -183,6 +189,7 @@ impl Wgsl {
         tracing::debug!(device = name, ?limits, "device opened");
         Ok(Self {
             inner: Arc::new(Inner {
+                id: OPENED.fetch_add(1, Ordering::Relaxed),
                 device,
                 queue,
                 limits,

@@ -24,7 +24,7 @@ pub struct WgslPlan {
     pub(crate) problem: Problem,
     pub(crate) decision: Decision,
     /// The device it was made for; plans do not move between devices.
-    device: wgpu::Device,
+    owner: u64,
     pub(crate) scratch: Option<wgpu::Buffer>,
     prepared: Mutex<VecDeque<(Key, std::sync::Arc<Prepared>)>>,
 }
@@ -109,7 +109,7 @@ impl Wgsl {
         let plan = WgslPlan {
             problem: problem.clone(),
             decision,
-            device: self.inner.device.clone(),
+            owner: self.inner.id,
             scratch,
             prepared: Mutex::default(),
         };
@@ -145,20 +145,34 @@ impl Wgsl {
         self.inner.pipeline("pack_output", emit::pack_output(traits, *store, access), access)
     }
 
+    /// Refuses a plan that another device made.
+    pub(crate) fn check_plan(&self, plan: &WgslPlan) -> Result<(), Error> {
+        if plan.owner == self.inner.id {
+            return Ok(());
+        }
+        Err(Error::KernelUnsuitable {
+            kernel: plan.decision.summary.kernel.clone(),
+            reason: "the plan was made on another device".into(),
+        })
+    }
+
     /// The dispatches of a plan on given operands, from the plan's own store if they came before.
     pub(crate) fn prepare(
         &self,
         plan: &WgslPlan,
         args: &Args<'_, Self>,
     ) -> Result<std::sync::Arc<Prepared>, Error> {
-        if plan.device != self.inner.device {
-            return Err(Error::KernelUnsuitable {
-                kernel: plan.decision.summary.kernel.clone(),
-                reason: "the plan was made on another device".into(),
-            });
-        }
+        self.check_plan(plan)?;
         let problem = &plan.problem;
         args.check(problem)?;
+        self.check_owner(args.a.tensor)?;
+        match &args.b {
+            BOperand::Plain(b) => self.check_owner(b.tensor)?,
+            BOperand::Packed(packed) => self.check_owner(&packed.tensor)?,
+            _ => {}
+        }
+        self.check_owner(args.c.tensor)?;
+        args.bias.map_or(Ok(()), |bias| self.check_owner(bias.tensor))?;
         let reads = problem.reads_factors() && !problem.is_empty();
         let a = reads.then_some(Source {
             tensor: args.a.tensor,

@@ -16,8 +16,9 @@ pub struct WgslTensor {
     pub(crate) byte_offset: u64,
     element: ElementType,
     len: usize,
-    /// Whether the buffer is the program's own, so that others' data may follow the last element.
-    foreign: bool,
+    /// The device that allocated it; none where the buffer is the program's own, in which others'
+    /// data may follow the last element.
+    owner: Option<u64>,
 }
 
 impl Tensor for WgslTensor {
@@ -84,7 +85,7 @@ impl WgslTensor {
                 limit: u128::from(buffer.size()),
             });
         }
-        Ok(Self { buffer, byte_offset, element, len, foreign: true })
+        Ok(Self { buffer, byte_offset, element, len, owner: None })
     }
 
     /// The buffer.
@@ -108,7 +109,22 @@ impl Wgsl {
             }
         };
         let buffer = self.inner.buffer("lapidary tensor", bytes, wgpu::BufferUsages::empty())?;
-        Ok(WgslTensor { buffer, byte_offset: 0, element, len, foreign: false })
+        Ok(WgslTensor { buffer, byte_offset: 0, element, len, owner: Some(self.inner.id) })
+    }
+
+    /// Refuses a tensor that another device allocated.
+    ///
+    /// wgpu tells buffers apart by numbers that are counted for each instance, so it would take the
+    /// buffer of this device that has the same number.
+    pub(crate) fn check_owner(&self, tensor: &WgslTensor) -> Result<(), Error> {
+        if tensor.owner.is_none_or(|owner| owner == self.inner.id) {
+            return Ok(());
+        }
+        Err(Error::Device {
+            device: self.inner.name.clone(),
+            operation: "using a tensor",
+            message: "it was allocated on another device".into(),
+        })
     }
 
     /// Copies bytes into a tensor; parts of a word at either end keep their neighbours.
@@ -127,6 +143,7 @@ impl Wgsl {
                 limit: tensor.len as u128 * size as u128,
             });
         }
+        self.check_owner(tensor)?;
         if bytes.is_empty() {
             return Ok(());
         }
@@ -142,7 +159,7 @@ impl Wgsl {
         // padding lies behind the last element; in a program's own buffer somebody else's data may.
         let mut words = vec![0; word_last - word_first];
         let ends_tensor = last == tensor.len * size;
-        let keeps_back = word_last > last && (tensor.foreign || !ends_tensor);
+        let keeps_back = word_last > last && (tensor.owner.is_none() || !ends_tensor);
         if word_first < first || keeps_back {
             let at = tensor.byte_offset + word_first as u64;
             words = pollster::block_on(self.read_bytes(&tensor.buffer, at, words.len()))?;
@@ -159,6 +176,7 @@ impl Wgsl {
 
     /// Copies all elements back.
     pub(crate) async fn read(&self, tensor: &WgslTensor) -> Result<Vec<u8>, Error> {
+        self.check_owner(tensor)?;
         let bytes = tensor.len * tensor.element.size();
         let mut data = self.read_bytes(&tensor.buffer, tensor.byte_offset, bytes).await?;
         data.truncate(bytes);
