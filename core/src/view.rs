@@ -303,7 +303,13 @@ fn index_in(placement: &Placement, batch: usize, row: usize, col: usize) -> usiz
         batch < batches && row < rows && col < cols,
         "element ({batch}, {row}, {col}) of a view of {batches}x{rows}x{cols}"
     );
-    (placement.offset as i128 + placement.layout.index(batch, row, col)) as usize
+    let Layout { row_stride, col_stride, batch_stride } = placement.layout;
+    // The result lies in the storage; products on the way may wrap, and wrap back.
+    placement
+        .offset
+        .wrapping_add_signed(batch_stride.wrapping_mul(batch as isize))
+        .wrapping_add_signed(row_stride.wrapping_mul(row as isize))
+        .wrapping_add_signed(col_stride.wrapping_mul(col as isize))
 }
 
 /// A read-only vector whose element type is known at run time: the bias, one value a column.

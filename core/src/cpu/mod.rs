@@ -3,8 +3,10 @@
 //! C is cut into square blocks, one task each. A task multiplies its rows of A with its columns of B
 //! into a buffer of its own (with `faer`'s single-threaded kernel), applies the epilogue there and
 //! writes the block to C once. Tasks share nothing that is written, so the order they run in cannot
-//! change a bit; the size of the blocks follows from the problem and the number of threads. Operands that the kernel can read in place (f32 and f64 with a unit stride) are;
-//! others are converted block by block, never as a whole.
+//! change a bit; the size of the blocks follows from the problem and the number of threads.
+//!
+//! Operands that the kernel can read in place (f32 and f64 with a unit stride) are; others are
+//! converted block by block, never as a whole.
 
 mod activation;
 mod epilogue;
