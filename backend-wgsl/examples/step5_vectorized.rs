@@ -5,7 +5,7 @@ mod step;
 
 use std::process::ExitCode;
 
-use lapidary_core::KernelChoice;
+use lapidary_core::{ElementType, KernelChoice};
 
 fn main() -> ExitCode {
     step::run(&step::Step {
@@ -16,7 +16,7 @@ fn main() -> ExitCode {
             KernelChoice::Vectorized { width: 2 },
             KernelChoice::Vectorized { width: 4 },
         ],
-        previous: Some(KernelChoice::Buffered { buffers: 2 }),
+        previous: KernelChoice::step(4, ElementType::F32),
         observe: "\
             The same bytes in fewer load instructions: width 4 issues 2 loads of A a strip and thread\n\
             where width 1 issues 8. B is read along K, N elements apart, and stays scalar, so only\n\

@@ -5,7 +5,7 @@ mod step;
 
 use std::process::ExitCode;
 
-use lapidary_core::{KernelChoice, Occupancy};
+use lapidary_core::{ElementType, KernelChoice, Occupancy};
 
 fn main() -> ExitCode {
     step::run(&step::Step {
@@ -16,7 +16,7 @@ fn main() -> ExitCode {
             KernelChoice::Occupancy(Occupancy::Balanced),
             KernelChoice::Occupancy(Occupancy::Lean),
         ],
-        previous: Some(KernelChoice::Vectorized { width: 4 }),
+        previous: KernelChoice::step(5, ElementType::F32),
         observe: "\
             From wide to lean a thread holds 64, 32, 16 sums, so more workgroups fit a core and hide\n\
             each other's waiting; but each value read is used 8, 8 and 4 or 4 times, so there is\n\

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
+use lapidary_core::policy::{KernelConfig, RegisterPrefetch, VectorFma};
 use lapidary_core::{ElementType, KernelChoice};
 
 use common::Result;
@@ -80,8 +81,11 @@ fn run(cli: &Cli) -> Result<bool> {
 /// Every kernel of every step, each against the one that stands for the step before.
 fn measure(options: &Options) -> Result<Record> {
     let element = ElementType::F32;
+    // Last, what the backend chooses by itself for large products.
+    let fast = KernelConfig::of::<RegisterPrefetch<128, 128, 16>, VectorFma<8, 16>>();
     let subjects: Vec<Subject> = KernelChoice::all_steps(element)
         .into_iter()
+        .chain([KernelChoice::Policy(fast)])
         .filter_map(|kernel| {
             let step = kernel.step_number()?;
             Some(Subject { step, kernel, previous: KernelChoice::step(step - 1, element) })
