@@ -15,7 +15,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
-use lapidary_core::policy::{KernelConfig, RegisterPrefetch, VectorFma};
+use lapidary_core::policy::{
+    KernelConfig, RegisterPrefetch, ScalarFma, SingleBuffer, SoftwareDoubleBuffer, VectorFma,
+};
 use lapidary_core::{ElementType, KernelChoice};
 
 use common::Result;
@@ -81,16 +83,24 @@ fn run(cli: &Cli) -> Result<bool> {
 /// Every kernel of every step, each against the one that stands for the step before.
 fn measure(options: &Options) -> Result<Record> {
     let element = ElementType::F32;
-    // Last, what the backend chooses by itself for large products.
+    // Step 4's double buffer in the memory of a single one, and its single buffer.
+    let halves = [
+        KernelConfig::of::<SingleBuffer<128, 128, 8>, ScalarFma<8, 8>>(),
+        KernelConfig::of::<SoftwareDoubleBuffer<128, 128, 8>, ScalarFma<8, 8>>(),
+    ];
+    // What the backend chooses by itself for large products.
     let fast = KernelConfig::of::<RegisterPrefetch<128, 128, 16>, VectorFma<8, 16>>();
-    let subjects: Vec<Subject> = KernelChoice::all_steps(element)
+    let mut subjects: Vec<Subject> = KernelChoice::all_steps(element)
         .into_iter()
         .chain([KernelChoice::Policy(fast)])
-        .filter_map(|kernel| {
-            let step = kernel.step_number()?;
-            Some(Subject { step, kernel, previous: KernelChoice::step(step - 1, element) })
+        .filter_map(|kernel| Some((kernel.step_number()?, kernel)))
+        .chain(halves.map(|half| (4, KernelChoice::Policy(half))))
+        .map(|(step, kernel)| {
+            let previous = KernelChoice::step(step - 1, element);
+            Subject { step, kernel, previous }
         })
         .collect();
+    subjects.sort_by_key(|subject| subject.step);
     Lab::open(options)?.measure(&subjects, common::command())
 }
 
@@ -113,6 +123,6 @@ fn write(record: &Record, file: &Path) -> Result<()> {
     if updated != text {
         fs::write(file, updated)?;
     }
-    println!("{}: {written} tables", file.display());
+    println!("{}: tables written: {written}", file.display());
     Ok(())
 }
