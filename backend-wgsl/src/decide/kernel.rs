@@ -8,6 +8,12 @@ use lapidary_core::{ElementType, Error, KernelChoice, Layout, Occupancy, Operand
 
 use crate::limits::DeviceLimits;
 
+/// Loop iterations a thread may have on a software device.
+///
+/// Mesa's llvmpipe ends all loops of a thread after 65,535 iterations in all, and says nothing: the
+/// rest of K would be missing from the sums. The margin is for the loops of the store.
+const SOFTWARE_LOOP_ITERATIONS: usize = 65_000;
+
 /// Which shader file the kernel's body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -139,6 +145,26 @@ impl Kernel {
         Self { a, b, ..self }
     }
 
+    /// Iterations of all loops of a thread that sums over `k`, those of eight steps and fewer not
+    /// counted: drivers write them out.
+    fn loop_iterations(&self, k: usize) -> usize {
+        // The test that ends an inner loop counts as one.
+        let copies = |lines: u32, width: u32| {
+            1 + (lines * self.k_tile / width).div_ceil(self.threads()) as usize
+        };
+        let inner = match self.body {
+            Body::Naive | Body::Vector => 0,
+            Body::WorkgroupTile => 1 + self.k_tile as usize,
+            _ if self.num_buffers == 0 => 1 + self.k_tile as usize,
+            _ => {
+                1 + self.k_tile as usize
+                    + copies(self.block[0], self.a.width)
+                    + copies(self.block[1], self.b.width)
+            }
+        };
+        k.div_ceil(self.k_tile.max(1) as usize).saturating_mul(1 + inner)
+    }
+
     fn tiled(name: String, body: Body, config: KernelConfig) -> Self {
         let (tile, compute) = (config.tile, config.compute);
         let direct = tile.staging == Staging::Direct;
@@ -164,7 +190,7 @@ pub(super) fn choose(
     notes: &mut Vec<String>,
 ) -> Result<(Kernel, String), Error> {
     let (choice, reason) = match choice {
-        KernelChoice::Auto => automatic(problem),
+        KernelChoice::Auto => automatic(problem, limits),
         other => (other, "asked for".to_owned()),
     };
     let name = choice.name();
@@ -180,17 +206,10 @@ pub(super) fn choose(
             b: Fetch::SCALAR,
             config: None,
         },
-        KernelChoice::WorkgroupTile => Kernel {
-            name,
-            body: Body::WorkgroupTile,
-            block: [16, 16],
-            thread: [1, 1],
-            k_tile: 16,
-            num_buffers: 1,
-            a: Fetch::SCALAR,
-            b: Fetch::SCALAR,
-            config: None,
-        },
+        KernelChoice::WorkgroupTile => {
+            let config = KernelConfig::of::<SingleBuffer<16, 16, 16>, ScalarFma<1, 1>>();
+            fitted(name, Body::WorkgroupTile, config, limits, notes)?
+        }
         KernelChoice::RegisterTile => {
             tutorial::<SingleBuffer<128, 128, 16>>(name, Body::RegisterTile, limits, notes)?
         }
@@ -231,6 +250,15 @@ pub(super) fn choose(
             limit: limits.workgroup_threads as u128,
         });
     }
+    let iterations = kernel.loop_iterations(problem.k);
+    let runs = problem.reads_factors() && !problem.is_empty();
+    if limits.software && runs && iterations > SOFTWARE_LOOP_ITERATIONS {
+        return Err(Error::LimitExceeded {
+            what: "loop iterations of a thread on a software device, which would end them early,",
+            requested: iterations as u128,
+            limit: SOFTWARE_LOOP_ITERATIONS as u128,
+        });
+    }
     Ok((kernel, reason))
 }
 
@@ -238,9 +266,11 @@ pub(super) fn choose(
 ///
 /// Below 24 rows or columns most threads of a block would lie outside the matrix. A GPU has over a
 /// hundred processors that each want two workgroups, hence the count of blocks.
-fn automatic(problem: &Problem) -> (KernelChoice, String) {
+fn automatic(problem: &Problem, limits: &DeviceLimits) -> (KernelChoice, String) {
     let (m, n) = (problem.m, problem.n);
-    if m.min(n) < 24 {
+    // The vector kernel's loops over a strip are written out, so it has one iteration a strip.
+    let too_deep = limits.software && problem.k > SOFTWARE_LOOP_ITERATIONS;
+    if m.min(n) < 24 && !too_deep {
         let why = format!("{m}x{n} outputs do not fill a block: one thread an output");
         return (KernelChoice::Naive, why);
     }
