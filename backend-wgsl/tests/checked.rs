@@ -4,7 +4,7 @@ mod common;
 
 use common::Uploaded;
 use lapidary_core::testing::{Arrangement, Case, Values};
-use lapidary_core::{Activation, ElementType, KernelChoice, Problem};
+use lapidary_core::{Activation, ElementType, Problem};
 
 #[test]
 fn checks_change_no_bit() {
@@ -30,7 +30,7 @@ fn checks_change_no_bit() {
             );
             let (here, there) =
                 (Uploaded::aligned(plain, &case), Uploaded::aligned(checked, &case));
-            for kernel in KernelChoice::all_steps(operand) {
+            for kernel in common::kernels(operand) {
                 let bits = here.run(plain, kernel).expect("runs");
                 assert!(bits == there.run(checked, kernel).expect("runs"), "{}", kernel.name());
                 common::assert_canaries(&case.c, &bits, || kernel.name());

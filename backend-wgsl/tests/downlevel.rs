@@ -4,7 +4,7 @@ mod common;
 
 use common::Uploaded;
 use lapidary_core::testing::{Arrangement, Case, Values, pairwise_shapes};
-use lapidary_core::{ElementType, Error, Gemm, KernelChoice, PlanOptions, Problem};
+use lapidary_core::{ElementType, Error, Gemm, PlanOptions, Problem};
 use lapidary_wgsl::Wgsl;
 
 #[test]
@@ -39,7 +39,7 @@ fn every_kernel_and_type_is_exact() {
             );
             let expected = common::expect(&mut case);
             let uploaded = Uploaded::aligned(device, &case);
-            for kernel in KernelChoice::all_steps(operand) {
+            for kernel in common::kernels(operand) {
                 uploaded.check(device, kernel, &expected);
                 runs += 1;
             }
@@ -53,18 +53,22 @@ fn strips_shrink_to_the_limit_and_the_plan_says_so() {
     let Some(device) = common::downlevel() else { return };
     let problem = Problem::new(128, 128, 64);
     let mut shrunk = 0;
-    for kernel in KernelChoice::all_steps(ElementType::F32) {
-        let plan =
-            Gemm::<Wgsl>::plan(device, &problem, &PlanOptions::kernel(kernel)).expect("plans");
+    for kernel in common::kernels(ElementType::F32) {
+        let plan = Gemm::<Wgsl>::plan(device, &problem, &PlanOptions::kernel(kernel));
+        let plan = plan.unwrap_or_else(|error| panic!("{}: {error}", kernel.name()));
         let summary = plan.summary();
         assert!(summary.workgroup_bytes <= 16352, "{summary:?}");
-        let strip = match summary.kernel.as_str() {
-            "1_naive" => 0,
-            // 2·(128 + 128)·16·4 = 32,768 bytes become 8,192; (128 + 128)·16·4 = 16,384 become 8,192.
-            "4_double_buffer" | "5_vectorized_1" | "5_vectorized_2" | "5_vectorized_4" => 4,
-            name if name.contains("double-buffer/") => 4,
-            "3_register_tile" | "4_single_buffer" | "6_occupancy_wide" => 8,
-            name if name.contains("single-buffer/") => 8,
+        let strip = match kernel {
+            KernelChoice::Naive => 0,
+            // 2·(128 + 128)·16·4 = 32,768 bytes become 8,192, 16,384 become 8,192 as well.
+            KernelChoice::Buffered { buffers: 2 } | KernelChoice::Vectorized { .. } => 4,
+            KernelChoice::RegisterTile | KernelChoice::Buffered { .. } => 8,
+            KernelChoice::Occupancy(Occupancy::Wide) => 8,
+            KernelChoice::Policy(config) => match config.workgroup_bytes() {
+                0..=16352 => 16,
+                16353..=32704 => 8,
+                _ => 4,
+            },
             _ => 16,
         };
         assert_eq!(summary.k_tile_size, strip, "{summary:?}");
@@ -77,7 +81,7 @@ fn strips_shrink_to_the_limit_and_the_plan_says_so() {
             assert!(summary.notes.is_empty(), "{summary:?}");
         }
     }
-    assert_eq!(shrunk, 9);
+    assert_eq!(shrunk, 10);
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn two_chained_products_in_one_buffer_one_encoder_and_one_submission() {
     wgsl.upload(&ta, 0, bytemuck::cast_slice(&a)).expect("uploads");
     wgsl.upload(&tb, 0, bytemuck::cast_slice(&b)).expect("uploads");
 
-    for kernel in KernelChoice::all_steps(ElementType::F32) {
+    for kernel in common::kernels(ElementType::F32) {
         if matches!(kernel, KernelChoice::Vectorized { width: 2 | 4 }) {
             continue; // Rows of 19 elements.
         }
@@ -181,7 +181,7 @@ fn packed_b_equals_b() {
             );
             let uploaded = Uploaded::aligned(device, &case);
             let b = common::upload(device, &case.b);
-            let kernels = KernelChoice::all_steps(operand);
+            let kernels = common::kernels(operand);
             for kernel in [kernels[0], kernels[1], kernels[4], kernels[9], kernels[12]] {
                 let options = PlanOptions::kernel(kernel);
                 let plan = Gemm::<Wgsl>::plan(device, &uploaded.problem, &options).expect("plans");

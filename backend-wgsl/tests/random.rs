@@ -4,7 +4,7 @@ mod common;
 
 use common::Uploaded;
 use lapidary_core::testing::{Arrangement, Case, Values};
-use lapidary_core::{Activation, ElementType, KernelChoice, Problem, oracle};
+use lapidary_core::{Activation, ElementType, Problem, oracle};
 use lapidary_wgsl::Wgsl;
 
 /// The largest error ÷ bound, and the largest error in units of u·Σ|a||b|, over every kernel.
@@ -18,7 +18,7 @@ fn worst(device: &Wgsl, problem: Problem, values: Values, seed: u64) -> [f64; 2]
     let reference = oracle::reference(&case.problem, &case.operands()).expect("a valid case");
     let uploaded = Uploaded::aligned(device, &case);
     let mut worst = [0.0f64; 2];
-    for kernel in KernelChoice::all_steps(operand) {
+    for kernel in common::kernels(operand) {
         let after = uploaded.run(device, kernel).expect("runs");
         common::assert_canaries(&case.c, &after, || kernel.name());
         let comparison = reference.compare(&common::found(&case.c, &after));

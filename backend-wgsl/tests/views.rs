@@ -41,7 +41,7 @@ fn input_views_equal_their_copies() {
                 Arrangement::Padded,
             );
             let expected = common::expect(&mut case);
-            for kernel in KernelChoice::all_steps(operand) {
+            for kernel in common::kernels(operand) {
                 let Some(after) = run(device, &case, kernel) else {
                     refused += 1;
                     continue;
@@ -73,7 +73,7 @@ fn output_views_are_written_and_nothing_else_is() {
             );
             let expected = common::expect(&mut case);
             let uploaded = Uploaded::aligned(device, &case);
-            for kernel in KernelChoice::all_steps(ElementType::F32) {
+            for kernel in common::kernels(ElementType::F32) {
                 uploaded.check(device, kernel, &expected);
             }
         }

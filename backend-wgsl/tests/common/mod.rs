@@ -5,6 +5,7 @@
 
 use std::sync::OnceLock;
 
+use lapidary_core::policy::{KernelConfig, RegisterPrefetch, VectorFma, VectorMac};
 use lapidary_core::testing::{Case, Stored};
 use lapidary_core::{
     AnyMatrixRef, Args, Backend, ElementType, Error, Gemm, KernelChoice, Layout, Placement,
@@ -81,6 +82,23 @@ pub(crate) const COMBINATIONS: [(ElementType, ElementType); 14] = {
         (E::I8, E::I8),
     ]
 };
+
+/// Every kernel of the seven steps, and those that the backend picks by itself.
+pub(crate) fn kernels(operand: ElementType) -> Vec<KernelChoice> {
+    let mut all = KernelChoice::all_steps(operand);
+    all.extend(match operand.accumulator() {
+        ElementType::I32 => [
+            KernelConfig::of::<RegisterPrefetch<64, 64, 16>, VectorMac<8, 8>>(),
+            KernelConfig::of::<RegisterPrefetch<128, 128, 16>, VectorMac<8, 16>>(),
+        ],
+        _ => [
+            KernelConfig::of::<RegisterPrefetch<64, 64, 16>, VectorFma<8, 8>>(),
+            KernelConfig::of::<RegisterPrefetch<128, 128, 16>, VectorFma<8, 16>>(),
+        ],
+    }
+    .map(KernelChoice::Policy));
+    all
+}
 
 /// Alpha, beta, bias and activation number `index` of a list that has all of them in exact
 /// arithmetic; factors are integers where the output is i32.
