@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use lapidary_core::{ElementType, Error, Tensor};
+use lapidary_core::{ElementType, Error, Layout, Placement, Shape, Tensor};
 
 use crate::device::{Inner, Wgsl};
 
@@ -135,14 +135,12 @@ impl Wgsl {
         bytes: &[u8],
     ) -> Result<(), Error> {
         let size = tensor.element.size();
-        let end = offset.checked_add(bytes.len().div_ceil(size));
-        if end.is_none_or(|end| end > tensor.len) || !bytes.len().is_multiple_of(size) {
-            return Err(Error::LimitExceeded {
-                what: "end of an upload in bytes of the tensor",
-                requested: offset as u128 * size as u128 + bytes.len() as u128,
-                limit: tensor.len as u128 * size as u128,
-            });
+        if !bytes.len().is_multiple_of(size) {
+            return Err(Error::PartialElement { bytes: bytes.len(), element: tensor.element });
         }
+        let count = bytes.len() / size;
+        Placement { offset, shape: Shape::new(1, count), layout: Layout::row_major(1, count) }
+            .check_bounds(tensor.len)?;
         self.check_owner(tensor)?;
         if bytes.is_empty() {
             return Ok(());

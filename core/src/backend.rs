@@ -374,7 +374,8 @@ pub trait Backend: Sized {
     /// The copy is ordered before every later execution and download.
     ///
     /// # Errors
-    /// [`Error::ViewOutOfBounds`] if the tensor ends before, or a device error.
+    /// [`Error::PartialElement`], [`Error::ViewOutOfBounds`] if the tensor ends before, or a device
+    /// error.
     fn upload(&self, tensor: &Self::Tensor, offset: usize, bytes: &[u8]) -> Result<(), Error>;
 
     /// Copies all elements back, after everything submitted before.

@@ -8,7 +8,7 @@
 //! - [`Gemm`] runs it on a [`Backend`], in one shot or through a plan;
 //! - [`Backend`] states the numerical contract that every kernel keeps;
 //! - [`policy`] describes tiled kernels in types, checked when they compile;
-//! - [`Cpu`] needs nothing installed, and [`oracle`] says what the right answer is and how far
+//! - `Cpu` needs nothing installed, and [`oracle`] says what the right answer is and how far
 //!   off a result may be.
 //!
 //! # Examples
@@ -70,7 +70,7 @@
 //! ```
 //!
 //! # Features
-//! - `cpu` (on by default): [`Cpu`], and with it `faer`'s kernels and `rayon`;
+//! - `cpu` (on by default): `Cpu`, and with it `faer`'s kernels and `rayon`;
 //! - `ndarray`, `faer`: [`MatrixRef`] and [`MatrixMut`] of these crates' arrays, without a copy;
 //! - `testing`: seeded data, shapes and canary storages for tests of backends.
 

@@ -2,10 +2,11 @@
 
 use lapidary_core::policy::{
     KernelConfig, Multiply, RegisterPrefetch, ScalarFma, SingleBuffer, SoftwareDoubleBuffer,
-    Staging, Strip, TileAction, VectorFma, VectorMac,
+    Staging, VectorFma, VectorMac,
 };
 use lapidary_core::{ElementType, Error, KernelChoice, Layout, Occupancy, Operand, Problem};
 
+use super::policy;
 use crate::limits::DeviceLimits;
 
 /// Loop iterations a thread may have on a software device.
@@ -346,6 +347,7 @@ fn generic(
         });
     }
     if config.compute.multiply == Multiply::Vector {
+        policy::check_vector(&config, &name)?;
         // The vector kernel takes whatever strides there are.
         let kernel = fitted(name, Body::Vector, config, limits, notes)?;
         return Ok(kernel.fetching(
@@ -353,43 +355,9 @@ fn generic(
             Fetch::of(Lines::of_b(problem.b_layout, problem.batch), true),
         ));
     }
-    check_hooks(&config, &name)?;
+    policy::check_scalar(&config, &name)?;
     check_width(problem, &name, config.tile.load_width)?;
     fitted(name, Body::Generic, config, limits, notes)
-}
-
-/// Refuses what the text of the generic kernel cannot say: it copies strips whole, knows t in
-/// `prefetch` alone, has no tiles to load where they are left out, and no padding in those it has.
-fn check_hooks(config: &KernelConfig, name: &str) -> Result<(), Error> {
-    let tile = &config.tile;
-    let unsuitable = |reason| Error::KernelUnsuitable { kernel: name.to_owned(), reason };
-    if tile.pad != 0 {
-        return Err(unsuitable(format!(
-            "its compute policy reads tiles without padding, PAD is {}",
-            tile.pad
-        )));
-    }
-    let tiles = tile.staging == Staging::Workgroup;
-    for (hook, actions) in [
-        ("prologue", tile.prologue),
-        ("prefetch", tile.prefetch),
-        ("acquire", tile.acquire),
-        ("release", tile.release),
-    ] {
-        let sayable = |action: &&TileAction| match action {
-            TileAction::Barrier => true,
-            TileAction::Load(Strip::First) => tiles && matches!(hook, "prologue" | "prefetch"),
-            TileAction::Load(_) => tiles && hook == "prefetch",
-            _ => false,
-        };
-        if let Some(action) = actions.iter().find(|action| !sayable(action)) {
-            return Err(unsuitable(format!(
-                "its compute policy takes barriers anywhere, and whole strips loaded to workgroup \
-                 memory in prefetch or, the first, in prologue; not {action:?} in {hook}"
-            )));
-        }
-    }
-    Ok(())
 }
 
 fn fitted(
@@ -465,54 +433,5 @@ pub(crate) const fn register_type(operand: ElementType) -> &'static str {
     match operand.accumulator() {
         ElementType::I32 => "i32",
         _ => "f32",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use lapidary_core::policy::TilePolicy;
-
-    /// A policy with one action in one hook.
-    struct Prefetching<const ACTION: usize>;
-
-    const ACTIONS: [&[TileAction]; 3] = [
-        &[TileAction::Load(Strip::Current)],
-        &[TileAction::Fetch(Strip::Current)],
-        &[TileAction::Commit(Strip::Next)],
-    ];
-
-    impl<const ACTION: usize> TilePolicy for Prefetching<ACTION> {
-        const NAME: &'static str = "prefetching";
-        const NUM_BUFFERS: usize = 1;
-        const BLOCK_TILE_M: usize = 16;
-        const BLOCK_TILE_N: usize = 16;
-        const K_TILE_SIZE: usize = 4;
-
-        fn prologue() -> &'static [TileAction] {
-            &[]
-        }
-        fn prefetch() -> &'static [TileAction] {
-            ACTIONS[ACTION]
-        }
-        fn acquire() -> &'static [TileAction] {
-            &[TileAction::Barrier]
-        }
-        fn release() -> &'static [TileAction] {
-            &[TileAction::Barrier]
-        }
-    }
-
-    #[test]
-    fn actions_without_a_text_are_refused() {
-        let check = |config: KernelConfig| check_hooks(&config, "test");
-        assert!(check(KernelConfig::of::<Prefetching<0>, ScalarFma<4, 4>>()).is_ok());
-        for (config, text) in [
-            (KernelConfig::of::<Prefetching<1>, ScalarFma<4, 4>>(), "Fetch(Current) in prefetch"),
-            (KernelConfig::of::<Prefetching<2>, ScalarFma<4, 4>>(), "Commit(Next) in prefetch"),
-        ] {
-            let error = check(config).expect_err("there is no text for it").to_string();
-            assert!(error.contains(text), "{error}");
-        }
     }
 }

@@ -2,6 +2,7 @@
 
 mod chunk;
 mod kernel;
+mod policy;
 
 use lapidary_core::{Activation, ElementType, Error, KernelChoice, PlanSummary, Problem};
 

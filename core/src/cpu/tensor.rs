@@ -52,8 +52,10 @@ impl CpuTensor {
 
     pub(super) fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
         let size = self.element.size();
-        let count = bytes.len().div_ceil(size);
-        self.check(offset, count)?;
+        if !bytes.len().is_multiple_of(size) {
+            return Err(Error::PartialElement { bytes: bytes.len(), element: self.element });
+        }
+        self.check(offset, bytes.len() / size)?;
         let mut words = self.lock();
         let storage: &mut [u8] = bytemuck::cast_slice_mut(writable(&mut words)?.as_mut_slice());
         storage[offset * size..][..bytes.len()].copy_from_slice(bytes);
