@@ -89,11 +89,11 @@ fn views_past_their_storage() {
     );
     refused!(
         device.upload(&nine, 5, &[0; 20]),
-        Error::LimitExceeded { requested: 40, limit: 36, .. }
+        Error::ViewOutOfBounds { len: 9, .. }
     );
     refused!(
         device.upload(&nine, 0, &[0; 3]),
-        Error::LimitExceeded { requested: 3, limit: 36, .. }
+        Error::PartialElement { bytes: 3, element: ElementType::F32 }
     );
 }
 
@@ -139,7 +139,8 @@ fn outputs_that_overlap_inputs() {
         execute(device, &problem, auto, [(&other).into(), at(8), at(0)]),
         Error::Aliasing { operand: Operand::B, c_first: 0, c_end: 64, first: 32, end: 96 }
     );
-    let with_bias = Gemm::<Wgsl>::plan(device, &problem.clone().bias(true), &PlanOptions::default());
+    let with_bias =
+        Gemm::<Wgsl>::plan(device, &problem.clone().bias(true), &PlanOptions::default());
     refused!(
         with_bias.expect("plans").execute(&Args::new(&other, &other, at(0)).bias(at(3))),
         Error::Aliasing { operand: Operand::Bias, first: 12, end: 28, .. }

@@ -66,7 +66,8 @@ fn two_chained_products_in_one_buffer_one_encoder_and_one_submission() {
             continue; // Rows of 19 elements.
         }
         let problem = Problem::new(m, n, n);
-        let plan = Gemm::<Wgsl>::plan(&wgsl, &problem, &PlanOptions::kernel(kernel)).expect("plans");
+        let plan =
+            Gemm::<Wgsl>::plan(&wgsl, &problem, &PlanOptions::kernel(kernel)).expect("plans");
         let mut encoder = device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
         wgsl.encode(plan.inner(), &Args::new(&ta, &tb, &td), &mut encoder).expect("encodes");
         wgsl.encode(plan.inner(), &Args::new(&td, &tb, &te), &mut encoder).expect("encodes");
@@ -79,9 +80,8 @@ fn two_chained_products_in_one_buffer_one_encoder_and_one_submission() {
             reference.expect("valid").values().iter().map(|&x| x as f32).collect::<Vec<_>>()
         };
         let d = product(&a);
-        let read = |tensor| -> Vec<f32> {
-            bytemuck::pod_collect_to_vec(&common::download(&wgsl, tensor))
-        };
+        let read =
+            |tensor| -> Vec<f32> { bytemuck::pod_collect_to_vec(&common::download(&wgsl, tensor)) };
         assert_eq!(read(&td), d, "{}", kernel.name());
         assert_eq!(read(&te), product(&d), "{}", kernel.name());
         let whole = WgslTensor::from_buffer(buffer.clone(), 0, ElementType::I8, pattern.len());
@@ -127,9 +127,8 @@ fn a_plan_is_reused_with_other_tensors() {
     let Some(device) = common::device() else { return };
     let problem = Problem::new(33, 18, 21).beta(1.0);
     let plan = Gemm::<Wgsl>::plan(device, &problem, &PlanOptions::default()).expect("plans");
-    let cases: Vec<Case> = (0..11)
-        .map(|seed| Case::new(problem.clone(), Values::SmallIntegers(4), seed))
-        .collect();
+    let cases: Vec<Case> =
+        (0..11).map(|seed| Case::new(problem.clone(), Values::SmallIntegers(4), seed)).collect();
     let uploaded: Vec<_> = cases.iter().map(|case| Uploaded::new(device, case)).collect();
     for order in [(0..11).collect::<Vec<_>>(), (0..11).rev().collect(), vec![3, 7, 3, 7]] {
         for i in order {
@@ -170,9 +169,11 @@ fn packed_b_equals_b() {
             println!("skipped: the device lacks SHADER_F16");
             continue;
         }
-        for (index, [n, k]) in [[7, 1], [33, 5], [16, 16], [65, 30], [1, 67]].into_iter().enumerate() {
-            let arrangement = [Arrangement::Padded, Arrangement::ColMajor, Arrangement::ReversedCols]
-                [index % 3];
+        for (index, [n, k]) in
+            [[7, 1], [33, 5], [16, 16], [65, 30], [1, 67]].into_iter().enumerate()
+        {
+            let arrangement =
+                [Arrangement::Padded, Arrangement::ColMajor, Arrangement::ReversedCols][index % 3];
             let problem = Problem::new(20, n, k).elements(operand, operand.accumulator()).batch(2);
             let case = Case::new(problem, Values::Uniform, index as u64).arranged(
                 Arrangement::Dense,
@@ -185,9 +186,8 @@ fn packed_b_equals_b() {
             for kernel in [kernels[0], kernels[1], kernels[4], kernels[9], kernels[12]] {
                 let options = PlanOptions::kernel(kernel);
                 let plan = Gemm::<Wgsl>::plan(device, &uploaded.problem, &options).expect("plans");
-                let packed = plan
-                    .pack_b(TensorSlice::new(&b, case.b.placement().offset))
-                    .expect("packs");
+                let packed =
+                    plan.pack_b(TensorSlice::new(&b, case.b.placement().offset)).expect("packs");
                 let c = common::upload(device, &case.c);
                 let plain = uploaded.args(&c);
                 plan.execute(&plain).expect("executes");
@@ -235,10 +235,7 @@ fn a_batch_broadcasts_and_strides() {
         Arrangement::PaddedColMajor,
     );
     case.problem.b_layout = lapidary_core::Layout { batch_stride: 0, ..case.problem.b_layout };
-    let place = lapidary_core::Placement {
-        layout: case.problem.b_layout,
-        ..case.b.placement()
-    };
+    let place = lapidary_core::Placement { layout: case.problem.b_layout, ..case.b.placement() };
     let b = AnyMatrixRef::new(case.b.bytes(), ElementType::F32, place).expect("fits");
     let reference = oracle::reference(&case.problem, &Operands::new(case.a.view(), b));
     let reference = reference.expect("valid");
@@ -258,7 +255,8 @@ fn async_from_several_threads() {
             let problem = &problem;
             scope.spawn(move || {
                 for round in 0..3 {
-                    let case = Case::new(problem.clone(), Values::SmallIntegers(3), seed * 10 + round);
+                    let case =
+                        Case::new(problem.clone(), Values::SmallIntegers(3), seed * 10 + round);
                     let operands = case.operands();
                     let output =
                         block_on(Gemm::<Wgsl>::run_async(device, &case.problem, &operands));

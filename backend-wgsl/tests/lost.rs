@@ -3,7 +3,9 @@
 mod common;
 
 use lapidary_core::testing::block_on;
-use lapidary_core::{Args, Backend, ElementType, Error, Gemm, MatrixRef, Operands, PlanOptions, Problem};
+use lapidary_core::{
+    Args, Backend, ElementType, Error, Gemm, MatrixRef, Operands, PlanOptions, Problem,
+};
 use lapidary_wgsl::{Wgsl, WgslOptions};
 
 /// Allocates until the device refuses, nothing of it touched, and checks that the device lives on.

@@ -185,7 +185,8 @@ fn a_split_product_has_the_bits_of_the_whole() {
         (ElementType::I8, ElementType::I8, [1201, 1003, 5], Arrangement::Padded),
     ] {
         let [m, n, k] = shape;
-        let problem = Problem::new(m, n, k).elements(operand, output).alpha(0.3).beta(0.7).bias(true);
+        let problem =
+            Problem::new(m, n, k).elements(operand, output).alpha(0.3).beta(0.7).bias(true);
         let case = Case::new(problem, Values::Uniform, 11).arranged(
             Arrangement::Dense,
             Arrangement::ColMajor,
@@ -193,7 +194,9 @@ fn a_split_product_has_the_bits_of_the_whole() {
         );
         let (here, there) = (Uploaded::aligned(whole, &case), Uploaded::aligned(&narrow, &case));
         // Kernels whose strip is the same on both devices, so that sums have the same order.
-        for kernel in [KernelChoice::Naive, KernelChoice::WorkgroupTile, common::kernels(operand)[10]] {
+        for kernel in
+            [KernelChoice::Naive, KernelChoice::WorkgroupTile, common::kernels(operand)[10]]
+        {
             let pieces = narrow.decide(&there.problem, kernel).expect("fits in pieces");
             assert!(pieces.chunks.len() > 1, "{}: {:?}", kernel.name(), pieces.chunks);
             assert_eq!(whole.decide(&here.problem, kernel).expect("fits").chunks.len(), 1);

@@ -86,17 +86,19 @@ pub(crate) const COMBINATIONS: [(ElementType, ElementType); 14] = {
 /// Every kernel of the seven steps, and those that the backend picks by itself.
 pub(crate) fn kernels(operand: ElementType) -> Vec<KernelChoice> {
     let mut all = KernelChoice::all_steps(operand);
-    all.extend(match operand.accumulator() {
-        ElementType::I32 => [
-            KernelConfig::of::<RegisterPrefetch<64, 64, 16>, VectorMac<8, 8>>(),
-            KernelConfig::of::<RegisterPrefetch<128, 128, 16>, VectorMac<8, 16>>(),
-        ],
-        _ => [
-            KernelConfig::of::<RegisterPrefetch<64, 64, 16>, VectorFma<8, 8>>(),
-            KernelConfig::of::<RegisterPrefetch<128, 128, 16>, VectorFma<8, 16>>(),
-        ],
-    }
-    .map(KernelChoice::Policy));
+    all.extend(
+        match operand.accumulator() {
+            ElementType::I32 => [
+                KernelConfig::of::<RegisterPrefetch<64, 64, 16>, VectorMac<8, 8>>(),
+                KernelConfig::of::<RegisterPrefetch<128, 128, 16>, VectorMac<8, 16>>(),
+            ],
+            _ => [
+                KernelConfig::of::<RegisterPrefetch<64, 64, 16>, VectorFma<8, 8>>(),
+                KernelConfig::of::<RegisterPrefetch<128, 128, 16>, VectorFma<8, 16>>(),
+            ],
+        }
+        .map(KernelChoice::Policy),
+    );
     all
 }
 
@@ -246,7 +248,8 @@ impl<'c> Uploaded<'c> {
 
 /// Every element outside the matrix has the bits it had.
 pub(crate) fn assert_canaries(stored: &Stored, after: &[u8], name: impl Fn() -> String) {
-    assert_eq!(stored.broken_canaries(after), [], "{}: elements outside the view", name());
+    let broken = stored.broken_canaries(after);
+    assert!(broken.is_empty(), "{}: elements {broken:?}, outside the view", name());
 }
 
 /// The matrix in what a storage has become.
