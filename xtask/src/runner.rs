@@ -65,7 +65,7 @@ impl Runner {
         println!("\nSummary");
         let width = self.steps.iter().map(|step| step.title.len()).max().unwrap_or(0);
         for Step { title, outcome, elapsed } in &self.steps {
-            println!("  {title:width$}  {:>8}  {outcome}", seconds(*elapsed));
+            println!("  {title:width$}  {:>11}  {outcome}", seconds(*elapsed));
         }
         for note in notes {
             println!("  {note}");
