@@ -105,6 +105,7 @@ DEVICE void step(Wave& w, const StripOfB& strip, StripOfB& following, u32 next, 
     following = load_strip_b<MASKED, AHEAD>(w.b, next);
     multiply_strip(w, strip, in_lds, [&]() __attribute__((always_inline)) {
         if constexpr (DIRECT && LDS_STAGE == 2) {
+            prescribe<B_LOADS + SCALE_LOADS>();
             direct_barrier<B_LOADS + SCALE_LOADS>();
         } else {
             if constexpr (LDS_STAGE == 1) lds_barrier();
@@ -118,9 +119,9 @@ DEVICE void step(Wave& w, const StripOfB& strip, StripOfB& following, u32 next, 
         }
         w.ahead = read_fragment(w.a, 0, to_lds);
     });
-    if constexpr (!MASKED) {
-        prescribe<(A_COPY == COPY_SYNC ? A_LOADS : 0) + B_LOADS + SCALE_LOADS,
-                  DIRECT ? 0 : A_LOADS>();
+    if constexpr (!MASKED && A_COPY == COPY_SYNC) {
+        prescribe<A_LOADS + B_LOADS + SCALE_LOADS>();
+        prescribe_hand_over();
     }
     __builtin_amdgcn_sched_barrier(0);
 }

@@ -53,11 +53,15 @@ DEVICE void prescribe_from() {
 }
 
 // The order of a strip up to the hand-over: all groups but the last.
-template <int LOADS, int WRITES>
+template <int LOADS>
 DEVICE void prescribe() {
+    if constexpr (SCHEDULE && GROUPS > 1) prescribe_from<0, LOADS, STRIP_MMAS - GROUP_MMAS>();
+}
+
+// The hand-over, and the last group behind it.
+DEVICE void prescribe_hand_over() {
     if constexpr (SCHEDULE && GROUPS > 1) {
-        prescribe_from<0, LOADS, STRIP_MMAS - GROUP_MMAS>();
-        then<SG_LDS_WRITE, WRITES>();
+        then<SG_LDS_WRITE, A_LOADS>();
         then<SG_LDS_READ, A_CHUNKS>();
         then<SG_MFMA, GROUP_MMAS>();
     }
