@@ -1,0 +1,1 @@
+//! Execution of decoded kernels: waves, workgroups and memory.

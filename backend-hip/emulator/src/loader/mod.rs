@@ -1,0 +1,1 @@
+//! From an ELF code object to kernels ready to launch.

@@ -1,0 +1,1 @@
+//! Matrix instructions: element formats, lane layouts and the accumulation each architecture documents.
