@@ -50,6 +50,15 @@ pub enum Error {
         reason: String,
     },
 
+    /// Kernel arguments that do not fit the kernel's metadata.
+    #[error("bad arguments for `{kernel}`: {reason}")]
+    BadArguments {
+        /// The kernel's name.
+        kernel: String,
+        /// The argument, with the sizes given and wanted.
+        reason: String,
+    },
+
     /// The code object has no kernel of that name.
     #[error("no kernel `{name}`: the code object has {known}")]
     UnknownKernel {
