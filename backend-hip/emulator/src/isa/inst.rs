@@ -99,6 +99,8 @@ pub enum Special {
     PopsExitingWaveId,
     /// A value read from LDS through M0.
     LdsDirect,
+    /// Source code 125, which reads as zero.
+    Null,
 }
 
 /// A floating point inline constant; its bits depend on the operand's type.
@@ -391,5 +393,30 @@ impl Instruction {
     pub fn branch_target(&self) -> u64 {
         let dwords = i64::from(self.mods.imm as i16);
         self.next().wrapping_add_signed(dwords * 4)
+    }
+}
+
+/// What `s_waitcnt` waits for: each counter may be at most this high.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitCounts {
+    /// Vector memory, 0 to 63.
+    pub vm: u8,
+    /// Exports and GDS, 0 to 7.
+    pub exp: u8,
+    /// LDS, scalar memory and messages, 0 to 15.
+    pub lgkm: u8,
+}
+
+impl WaitCounts {
+    /// The highest value of every counter: no wait.
+    pub const NONE: WaitCounts = WaitCounts { vm: 63, exp: 7, lgkm: 15 };
+
+    /// The fields of the immediate: VMCNT in bits 3:0 and 15:14, EXPCNT in 6:4, LGKMCNT in 11:8.
+    pub fn from_imm(imm: u16) -> WaitCounts {
+        WaitCounts {
+            vm: (imm & 15 | imm >> 10 & 0x30) as u8,
+            exp: (imm >> 4 & 7) as u8,
+            lgkm: (imm >> 8 & 15) as u8,
+        }
     }
 }

@@ -247,7 +247,9 @@ fn relocate(header: &Header, endian: LE, data: &[u8], segments: &mut [Segment]) 
             match place {
                 Some(place) => place.copy_from_slice(&value.to_le_bytes()),
                 None => {
-                    return Err(bad(format!("a relocation at {address:#x} lies outside the image")));
+                    return Err(bad(format!(
+                        "a relocation at {address:#x} lies outside the image"
+                    )));
                 }
             }
         }

@@ -1,0 +1,133 @@
+//! Registers, constants and source modifiers.
+
+use crate::isa::inst::{InlineFloat, Instruction, Operand, Span, Special};
+use crate::isa::types::{ConstClass, OperandType};
+
+/// A register, or a constant of 32 bits.
+pub(super) fn plain(operand: Operand) -> String {
+    constant(operand, OperandType::B32)
+}
+
+/// An operand without modifiers; constants by the rules of `ty`.
+pub(super) fn constant(operand: Operand, ty: OperandType) -> String {
+    match operand {
+        Operand::None => String::new(),
+        Operand::Sgpr(span) => registers("s", span),
+        Operand::Ttmp(span) => registers("ttmp", span),
+        Operand::Vgpr(span) => registers("v", span),
+        Operand::Agpr(span) => registers("a", span),
+        Operand::Special(special) => name(special).to_owned(),
+        Operand::Int(value) => value.to_string(),
+        Operand::Float(value) => inline_float(value, ty.const_class()),
+        Operand::Literal(value) => literal(value, ty.const_class()),
+    }
+}
+
+fn registers(file: &str, span: Span) -> String {
+    if span.dwords == 1 {
+        format!("{file}{}", span.first)
+    } else {
+        format!("{file}[{}:{}]", span.first, u32::from(span.first) + u32::from(span.dwords) - 1)
+    }
+}
+
+fn name(special: Special) -> &'static str {
+    match special {
+        Special::FlatScratchLo => "flat_scratch_lo",
+        Special::FlatScratchHi => "flat_scratch_hi",
+        Special::FlatScratch => "flat_scratch",
+        Special::XnackMaskLo => "xnack_mask_lo",
+        Special::XnackMaskHi => "xnack_mask_hi",
+        Special::XnackMask => "xnack_mask",
+        Special::VccLo => "vcc_lo",
+        Special::VccHi => "vcc_hi",
+        Special::Vcc => "vcc",
+        Special::M0 => "m0",
+        Special::ExecLo => "exec_lo",
+        Special::ExecHi => "exec_hi",
+        Special::Exec => "exec",
+        Special::SrcVccz => "src_vccz",
+        Special::SrcExecz => "src_execz",
+        Special::SrcScc => "src_scc",
+        Special::SharedBase => "src_shared_base",
+        Special::SharedLimit => "src_shared_limit",
+        Special::PrivateBase => "src_private_base",
+        Special::PrivateLimit => "src_private_limit",
+        Special::PopsExitingWaveId => "src_pops_exiting_wave_id",
+        Special::LdsDirect => "src_lds_direct",
+        Special::Null => "null",
+    }
+}
+
+fn inline_float(value: InlineFloat, class: ConstClass) -> String {
+    if class == ConstClass::Int16 {
+        // An integer operand sees the half precision bits.
+        return format!("{:#x}", value.bits16());
+    }
+    let text = match value {
+        InlineFloat::Half => "0.5",
+        InlineFloat::MinusHalf => "-0.5",
+        InlineFloat::One => "1.0",
+        InlineFloat::MinusOne => "-1.0",
+        InlineFloat::Two => "2.0",
+        InlineFloat::MinusTwo => "-2.0",
+        InlineFloat::Four => "4.0",
+        InlineFloat::MinusFour => "-4.0",
+        InlineFloat::InvTwoPi => match class {
+            ConstClass::Int64 | ConstClass::Float64 => "0.15915494309189532",
+            ConstClass::Int16 | ConstClass::Float16 | ConstClass::Bits32 => "0.15915494",
+        },
+    };
+    text.to_owned()
+}
+
+/// A literal; one that an inline constant could have expressed is marked, so that it assembles back to a literal.
+fn literal(value: u32, class: ConstClass) -> String {
+    let small = |value: i64| (-16..=64).contains(&value);
+    let floats = InlineFloat::ALL;
+    let (text, inlinable) = match class {
+        ConstClass::Int16 => {
+            let value = value & 0xffff;
+            (format!("{value:#x}"), small(i64::from(value as u16 as i16)))
+        }
+        ConstClass::Float16 => {
+            let value = value & 0xffff;
+            let float = floats.iter().any(|f| u32::from(f.bits16()) == value);
+            (format!("{value:#x}"), float || small(i64::from(value as u16 as i16)))
+        }
+        ConstClass::Bits32 => {
+            let float = floats.iter().any(|f| f.bits32() == value);
+            (format!("{value:#x}"), float || small(i64::from(value as i32)))
+        }
+        ConstClass::Int64 => (format!("{value:#x}"), small(i64::from(value as i32))),
+        ConstClass::Float64 => {
+            let float = floats.iter().any(|f| f.bits64() == u64::from(value) << 32);
+            (format!("{value:#x}"), float || value == 0)
+        }
+    };
+    if inlinable { format!("lit({text})") } else { text }
+}
+
+/// Source `index` of `inst` with its negation, absolute value or sign extension.
+pub(super) fn with_modifiers(inst: &Instruction, index: usize, ty: OperandType) -> String {
+    let operand = inst.src[index];
+    let text = constant(operand, ty);
+    if let Some(sdwa) = &inst.mods.sdwa
+        && sdwa.sext.get(index) == Some(&true)
+    {
+        return format!("sext({text})");
+    }
+    // VOP3P states the negation of its halves in lists of their own.
+    let listed = inst.encoding == crate::isa::Encoding::Vop3p && ty != OperandType::Mix;
+    let neg = !listed && inst.mods.neg >> index & 1 == 1;
+    let abs = inst.mods.abs >> index & 1 == 1;
+    let number = matches!(operand, Operand::Int(_) | Operand::Float(_) | Operand::Literal(_));
+    match (neg, abs) {
+        (false, false) => text,
+        (false, true) => format!("|{text}|"),
+        (true, true) => format!("-|{text}|"),
+        // A minus sign before a number would be part of the number.
+        (true, false) if number => format!("neg({text})"),
+        (true, false) => format!("-{text}"),
+    }
+}
