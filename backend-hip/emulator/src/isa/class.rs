@@ -25,6 +25,26 @@ impl Opcode {
         )
     }
 
+    /// The source that is always a literal, of the multiply-adds that have one.
+    pub fn constant_source(self) -> Option<usize> {
+        use Opcode::*;
+        match self {
+            VFmamkF32 | VMadmkF16 => Some(1),
+            VFmaakF32 | VMadakF16 => Some(2),
+            _ => None,
+        }
+    }
+
+    /// How many sources `op_sel` has a bit for, in the VOP3 encoding: the fp8 and fp4 conversions with two sources select a
+    /// byte of the destination with the bit of an absent third source.
+    pub(crate) fn op_sel_sources(self) -> usize {
+        use Opcode::*;
+        match self {
+            VCvtSrFp8F32 | VCvtSrBf8F32 | VCvtScalef32PkFp4F16 | VCvtScalef32PkFp4Bf16 => 3,
+            _ => self.signature().src.len(),
+        }
+    }
+
     /// Whether it is a DS opcode with two 8-bit offsets, in elements or in 64 elements.
     pub fn has_two_offsets(self) -> bool {
         use Opcode::*;

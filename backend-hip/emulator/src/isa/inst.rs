@@ -196,8 +196,8 @@ pub enum Operand {
     Int(i8),
     /// A floating point inline constant.
     Float(InlineFloat),
-    /// A 32-bit literal that follows the instruction. For a 64-bit float operand it is the high half and the low half is
-    /// zero; for a 64-bit integer operand it is sign-extended or zero-extended as the opcode states.
+    /// A 32-bit literal that follows the instruction. A 16-bit operand takes its low half, a 64-bit float has it as its
+    /// high half over zeros, a signed 64-bit integer sign-extends it and any other 64-bit operand zero-extends it.
     Literal(u32),
 }
 
@@ -340,7 +340,7 @@ pub struct Modifiers {
     pub gds: bool,
     /// MUBUF: a VGPR holds an index.
     pub idxen: bool,
-    /// MUBUF: a VGPR holds an offset.
+    /// MUBUF: a VGPR holds an offset. SMEM: the immediate offset is added to the one in a register.
     pub offen: bool,
     /// The DPP word.
     pub dpp: Option<Dpp>,

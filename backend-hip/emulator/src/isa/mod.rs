@@ -1,5 +1,6 @@
 //! Instructions as data: the opcode tables, the decoder and the printer.
 
+pub mod claims;
 mod class;
 pub mod decode;
 pub mod inst;

@@ -86,6 +86,8 @@ opcodes! {
     SBfeU64 "s_bfe_u64" (B64) (B64 B32),
     SBfeI64 "s_bfe_i64" (B64) (B64 B32),
     SAbsdiffI32 "s_absdiff_i32" (B32) (B32 B32),
+    SCbranchGFork "s_cbranch_g_fork" () (B64 B64),
+    SRfeRestoreB64 "s_rfe_restore_b64" () (B64 B32),
     SMulHiU32 "s_mul_hi_u32" (B32) (B32 B32),
     SMulHiI32 "s_mul_hi_i32" (B32) (B32 B32),
     SLshl1AddU32 "s_lshl1_add_u32" (B32) (B32 B32),

@@ -64,6 +64,10 @@ pub enum ConstClass {
     Int16,
     /// 16 bits, half precision.
     Float16,
+    /// 32 bits of which inline floats are half precision in the low half.
+    PackedFloat16,
+    /// 32 bits of which inline floats are bfloat16 in the low half.
+    PackedBfloat16,
     /// 32 bits.
     Bits32,
     /// 64 bits, integer: literals are sign-extended.
@@ -105,8 +109,10 @@ impl OperandType {
             F16 | F16NoMods | Mix => ConstClass::Float16,
             B64 => ConstClass::Int64,
             F64 | B256F64 => ConstClass::Float64,
-            Absent | B32 | F32 | Mask | PkB16 | PkF16 | PkBf16 | PkB32 | PkF32 | V32 | V64
-            | A32 | Lane | B96 | B128 | B192 | B256 | B512 | B1024 => ConstClass::Bits32,
+            PkF16 => ConstClass::PackedFloat16,
+            PkBf16 => ConstClass::PackedBfloat16,
+            Absent | B32 | F32 | Mask | PkB16 | PkB32 | PkF32 | V32 | V64 | A32 | Lane | B96
+            | B128 | B192 | B256 | B512 | B1024 => ConstClass::Bits32,
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::{Arch, Error, Result};
 /// [`Segment::bytes`] already contain it.
 pub const LOAD_BASE: u64 = 0x0000_6000_0000_0000;
 
-/// The largest image a code object may ask for, zero-filled parts included.
+/// The largest image a code object may ask for, from its lowest to its highest address.
 pub const MAX_IMAGE_BYTES: u64 = 256 << 20;
 
 /// The machine number of AMDGPU.
@@ -147,8 +147,8 @@ fn slice(segments: &[Segment], range: Range<u64>) -> Option<&[u8]> {
 }
 
 fn load_segments(header: &Header, endian: LE, data: &[u8]) -> Result<Vec<Segment>> {
-    let mut segments = Vec::new();
-    let mut total = 0u64;
+    let mut segments: Vec<Segment> = Vec::new();
+    let (mut low, mut high) = (u64::MAX, 0u64);
     for program in header.program_headers(endian, data).map_err(bad)? {
         if program.p_type(endian) != elf::PT_LOAD {
             continue;
@@ -156,15 +156,19 @@ fn load_segments(header: &Header, endian: LE, data: &[u8]) -> Result<Vec<Segment
         let file =
             program.data(endian, data).map_err(|()| bad("a segment lies outside the file"))?;
         let (address, size) = (program.p_vaddr(endian), program.p_memsz(endian));
-        total = total.saturating_add(size);
-        if total > MAX_IMAGE_BYTES {
+        let end = address
+            .checked_add(size)
+            .filter(|end| end >> 40 == 0 && file.len() as u64 <= size)
+            .ok_or_else(|| bad(format!("segment at {address:#x} with {size} bytes of memory")))?;
+        (low, high) = (low.min(address), high.max(end));
+        if high - low > MAX_IMAGE_BYTES {
+            let span = high - low;
             return Err(bad(format!(
-                "its image has {total} bytes or more, the limit is {MAX_IMAGE_BYTES}"
+                "its image spans {span} bytes, the limit is {MAX_IMAGE_BYTES}"
             )));
         }
-        if (file.len() as u64) > size || address.checked_add(size).is_none_or(|end| end >> 40 != 0)
-        {
-            return Err(bad(format!("segment at {address:#x} with {size} bytes of memory")));
+        if segments.iter().any(|s| address < s.address + s.bytes.len() as u64 && s.address < end) {
+            return Err(bad(format!("the segment at {address:#x} overlaps another")));
         }
         let mut bytes = file.to_vec();
         bytes.resize(size as usize, 0);

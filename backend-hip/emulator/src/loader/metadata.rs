@@ -9,6 +9,9 @@ use rmpv::Value;
 /// Nesting a metadata note may have; real ones use six levels.
 const MAX_DEPTH: usize = 32;
 
+/// The largest kernel argument segment; compilers allow a few kilobytes.
+pub const MAX_KERNARG_BYTES: u32 = 1 << 20;
+
 /// What a kernel argument slot holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueKind {
@@ -133,6 +136,12 @@ fn kernel(map: &Value) -> Result<KernelMetadata> {
         None => Vec::new(),
     };
     let kernarg_bytes = number(".kernarg_segment_size")?;
+    if kernarg_bytes > MAX_KERNARG_BYTES {
+        let reason = format!(
+            "`{name}` has {kernarg_bytes} bytes of arguments, the limit is {MAX_KERNARG_BYTES}"
+        );
+        return Err(Error::BadMetadata { reason });
+    }
     for arg in &args {
         let end = u64::from(arg.offset) + u64::from(arg.size);
         if end > u64::from(kernarg_bytes) {

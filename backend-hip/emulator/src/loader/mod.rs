@@ -12,4 +12,4 @@ pub mod metadata;
 pub use args::{ArgValue, Geometry, HiddenValues};
 pub use descriptor::Descriptor;
 pub use elf::{CodeObject, Function, Kernel, LOAD_BASE, MAX_IMAGE_BYTES, Segment};
-pub use metadata::{Arg, HiddenArg, KernelMetadata, ValueKind};
+pub use metadata::{Arg, HiddenArg, KernelMetadata, MAX_KERNARG_BYTES, ValueKind};

@@ -1,9 +1,10 @@
 //! DS, MUBUF, FLAT, GLOBAL and SCRATCH.
 
-use super::operand::{inline, sreg, vector, vgpr};
+use super::operand::{inline, sreg, unaligned, vector, vgpr};
 use super::scalar::{blank, find};
 use super::{Fault, Reader, bit, bits, zero};
 use crate::isa::inst::{Encoding, Instruction, Operand};
+use crate::isa::opcode::Opcode;
 use crate::isa::tables;
 use crate::isa::types::OperandType;
 
@@ -27,6 +28,9 @@ pub(super) fn ds(reader: &mut Reader<'_>, word: u32) -> Result<Instruction, Faul
         }
     }
     match signature.dst.first() {
+        Some(ty) if row.opcode == Opcode::DsReadB96TrB6 => {
+            inst.dst = unaligned(bits(second, 24, 8), ty.dwords(), accumulation)?;
+        }
         Some(ty) => inst.dst = vector(bits(second, 24, 8), ty.dwords(), accumulation)?,
         None => zero(bits(second, 24, 8), "vdst")?,
     }

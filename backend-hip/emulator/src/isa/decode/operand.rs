@@ -22,6 +22,18 @@ pub(crate) fn vector(first: u32, dwords: u8, accumulation: bool) -> Result<Opera
     Ok(if accumulation { Operand::Agpr(span) } else { Operand::Vgpr(span) })
 }
 
+/// As [`vector`], for the one opcode whose tuple may start at an odd register.
+pub(crate) fn unaligned(first: u32, dwords: u8, accumulation: bool) -> Result<Operand, Fault> {
+    let mut operand = vector(first & !1, dwords, accumulation)?;
+    if first + u32::from(dwords) > 256 {
+        return Err(format!("vector register {} does not exist", first + u32::from(dwords) - 1));
+    }
+    if let Operand::Vgpr(span) | Operand::Agpr(span) = &mut operand {
+        span.first = first as u8;
+    }
+    Ok(operand)
+}
+
 fn vector_span(first: u32, dwords: u8) -> Result<Span, Fault> {
     if first + u32::from(dwords) > 256 {
         return Err(format!(

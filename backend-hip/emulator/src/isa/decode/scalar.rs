@@ -179,6 +179,7 @@ pub(super) fn smem(reader: &mut Reader<'_>, word: u32) -> Result<Instruction, Fa
     if buffer && inst.mods.offset < 0 {
         return Err(format!("negative offset {} into a buffer", inst.mods.offset));
     }
+    inst.mods.offen = soffset_en;
     inst.mods.sc0 = glc;
     match row.opcode {
         SAtcProbe | SAtcProbeBuffer => inst.mods.imm = sdata as u16,

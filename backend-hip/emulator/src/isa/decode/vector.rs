@@ -24,7 +24,6 @@ pub(super) fn vop1(reader: &mut Reader<'_>, word: u32) -> Result<Instruction, Fa
 }
 
 pub(super) fn vop2(reader: &mut Reader<'_>, word: u32) -> Result<Instruction, Fault> {
-    use Opcode::*;
     let row = find(&tables::VOP2, reader, bits(word, 25, 6), "VOP2")?;
     let mut inst = blank(reader, Encoding::Vop2, row);
     let signature = row.opcode.signature();
@@ -33,14 +32,12 @@ pub(super) fn vop2(reader: &mut Reader<'_>, word: u32) -> Result<Instruction, Fa
         inst.dst2 = Operand::Special(Special::Vcc);
     }
     let (src0, vsrc1) = (bits(word, 0, 9), bits(word, 9, 8));
-    if matches!(row.opcode, VFmamkF32 | VFmaakF32 | VMadmkF16 | VMadakF16) {
+    if let Some(constant) = row.opcode.constant_source() {
         let literal = Operand::Literal(reader.word()?);
         inst.src[0] = if src0 == LITERAL { literal } else { src9(src0, signature.src[0])? };
         let vsrc1 = vgpr(vsrc1, 1)?;
-        let constant_first = matches!(row.opcode, VFmamkF32 | VMadmkF16);
-        let (second, third) = if constant_first { (literal, vsrc1) } else { (vsrc1, literal) };
-        inst.src[1] = second;
-        inst.src[2] = third;
+        inst.src[constant] = literal;
+        inst.src[3 - constant] = vsrc1;
         inst.size = reader.size();
         return Ok(inst);
     }
@@ -236,8 +233,8 @@ fn dpp(inst: &mut Instruction, row: &Row, word: u32, ty: OperandType) -> Result<
 fn vop3_row(reader: &Reader<'_>, code: u32) -> Result<&'static Row, Fault> {
     let narrow = match code {
         0x000..=0x0ff => tables::VOPC.get(code, reader.arch),
-        0x100..=0x13f => tables::VOP2.get(code - 0x100, reader.arch),
-        0x140..=0x1bf => tables::VOP1.get(code - 0x140, reader.arch),
+        0x100..=0x13f => tables::VOP2.get(code - tables::WIDE_VOP2, reader.arch),
+        0x140..=0x1bf => tables::VOP1.get(code - tables::WIDE_VOP1, reader.arch),
         _ => None,
     };
     match narrow {
@@ -271,7 +268,7 @@ pub(super) fn vop3(reader: &mut Reader<'_>, word: u32) -> Result<Instruction, Fa
         abs = 0;
     } else {
         let op_sel = bits(word, 11, 4);
-        let sources = signature.src.len() as u32;
+        let sources = row.opcode.op_sel_sources() as u32;
         let allowed = match (row.has(form::OP_SEL), row.opcode) {
             (false, _) => 0,
             (true, VPermlane16SwapB32 | VPermlane32SwapB32) => 3,

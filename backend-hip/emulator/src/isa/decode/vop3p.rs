@@ -10,8 +10,6 @@ use crate::isa::types::OperandType;
 
 /// `v_mfma_ld_scale_b32`, the first half of a scaled matrix instruction.
 const LD_SCALE: u32 = 0x2c;
-/// Added to a VOP3P code to reach the scaled form's row.
-const SCALED: u32 = 0x100;
 
 pub(super) fn vop3p(reader: &mut Reader<'_>, word: u32) -> Result<Instruction, Fault> {
     let code = bits(word, 16, 7);
@@ -111,7 +109,7 @@ fn scaled(reader: &mut Reader<'_>, load: u32) -> Result<Instruction, Fault> {
     let word = reader.word()?;
     let code = bits(word, 16, 7);
     let row: &Row = match word >> 23 {
-        0x1a7 => find(&tables::VOP3P, reader, code | SCALED, "scaled VOP3P")?,
+        0x1a7 => find(&tables::VOP3P, reader, code + tables::SCALED, "scaled VOP3P")?,
         _ => return Err("v_mfma_ld_scale_b32 without its matrix instruction".to_owned()),
     };
     let second = reader.word()?;

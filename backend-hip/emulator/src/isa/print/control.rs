@@ -59,13 +59,9 @@ const MESSAGES: [&str; 16] = [
 
 const GS_OPERATIONS: [&str; 4] = ["GS_OP_NOP", "GS_OP_CUT", "GS_OP_EMIT", "GS_OP_EMIT_CUT"];
 
-const SYSTEM_OPERATIONS: [&str; 5] = [
-    "",
-    "SYSMSG_OP_ECC_ERR_INTERRUPT",
-    "SYSMSG_OP_REG_RD",
-    "SYSMSG_OP_HOST_TRAP_ACK",
-    "SYSMSG_OP_TTRACE_PC",
-];
+/// GFX9 lacks the third operation of later targets.
+const SYSTEM_OPERATIONS: [&str; 5] =
+    ["", "SYSMSG_OP_ECC_ERR_INTERRUPT", "SYSMSG_OP_REG_RD", "", "SYSMSG_OP_TTRACE_PC"];
 
 pub(super) fn scalar(inst: &Instruction, f: &mut Formatter<'_>) -> fmt::Result {
     match inst.encoding {
@@ -153,7 +149,8 @@ fn sopp(inst: &Instruction, f: &mut Formatter<'_>) -> fmt::Result {
         SWakeup | SBarrier | SIcacheInv | STtracedata | SEndpgmSaved | SSetGprIdxOff
         | SEndpgmOrderedPsDone => Ok(()),
         SEndpgm if imm == 0 => Ok(()),
-        SBranch
+        SEndpgm
+        | SBranch
         | SCbranchScc0
         | SCbranchScc1
         | SCbranchVccz
@@ -164,9 +161,13 @@ fn sopp(inst: &Instruction, f: &mut Formatter<'_>) -> fmt::Result {
         | SCbranchCdbguser
         | SCbranchCdbgsysOrUser
         | SCbranchCdbgsysAndUser => write!(f, " {imm}"),
-        _ if imm <= 64 => write!(f, " {imm}"),
-        _ => write!(f, " {imm:#x}"),
+        _ => write!(f, " {}", short(imm)),
     }
+}
+
+/// A 16-bit number: decimal where an inline constant could express it.
+pub(super) fn short(imm: u16) -> String {
+    if imm <= 64 { imm.to_string() } else { format!("{imm:#x}") }
 }
 
 /// The counters that are waited for; all of them if none is.
@@ -198,7 +199,7 @@ fn message(imm: u16) -> String {
     let valid_operation = if operations.is_empty() {
         operation == 0
     } else {
-        !operation_name.is_empty() && !(id == 2 && operation == 0)
+        !operation_name.is_empty() && (id, operation) != (2, 0)
     };
     let has_stream = matches!(id, 2 | 3) && operation != 0;
     if !name.is_empty() && valid_operation && (has_stream || stream == 0) {
@@ -215,7 +216,8 @@ fn message(imm: u16) -> String {
     }
 }
 
-/// The pattern of `ds_swizzle_b32`: a quad permutation, or masks applied to the lane number within 32 lanes.
+/// The pattern of `ds_swizzle_b32`: a quad permutation, a rotation or FFT order of 32 lanes, or masks applied to the
+/// lane number within 32 lanes.
 pub(super) fn swizzle(imm: u16, f: &mut Formatter<'_>) -> fmt::Result {
     if imm == 0 {
         return Ok(());
@@ -225,8 +227,11 @@ pub(super) fn swizzle(imm: u16, f: &mut Formatter<'_>) -> fmt::Result {
         let lanes = [0, 2, 4, 6].map(|at| imm >> at & 3);
         return write!(f, "swizzle(QUAD_PERM,{},{},{},{})", lanes[0], lanes[1], lanes[2], lanes[3]);
     }
-    if imm & 0x8000 != 0 {
-        return write!(f, "{imm}");
+    match imm {
+        0xe000.. => return write!(f, "swizzle(FFT,{})", imm & 31),
+        0xc000.. => return write!(f, "swizzle(ROTATE,{},{})", imm >> 10 & 1, imm >> 5 & 31),
+        0x8000.. => return write!(f, "{imm}"),
+        _ => (),
     }
     let (and, or, xor) = (imm & 31, imm >> 5 & 31, imm >> 10 & 31);
     if (and, or) == (31, 0) && xor.is_power_of_two() {

@@ -98,7 +98,7 @@ fn smem(inst: &Instruction, f: &mut Formatter<'_>) -> fmt::Result {
     let mut list = List::new();
     let signature = inst.opcode.signature();
     if matches!(inst.opcode, Opcode::SAtcProbe | Opcode::SAtcProbeBuffer) {
-        list.item(f, inst.mods.imm)?;
+        list.item(f, control::short(inst.mods.imm))?;
     } else if inst.src[2].is_some() {
         list.register(f, inst.src[2])?;
     } else {
@@ -111,7 +111,7 @@ fn smem(inst: &Instruction, f: &mut Formatter<'_>) -> fmt::Result {
     if inst.src[1].is_some() {
         list.register(f, inst.src[1])?;
         // The form with a register and an immediate says so even when the immediate is zero.
-        if inst.mods.offset != 0 {
+        if inst.mods.offen {
             write!(f, " offset:{}", signed_hex(inst.mods.offset))?;
         }
     } else {
@@ -140,14 +140,19 @@ fn vector(inst: &Instruction, f: &mut Formatter<'_>) -> fmt::Result {
         return Ok(());
     }
     if matches!(inst.opcode, Opcode::VBitop3B32 | Opcode::VBitop3B16) && inst.mods.imm != 0 {
-        write!(f, " bitop3:{:#x}", inst.mods.imm)?;
+        let table = inst.mods.imm;
+        if table <= 10 {
+            write!(f, " bitop3:{table}")?;
+        } else {
+            write!(f, " bitop3:{table:#x}")?;
+        }
     }
     if matches!(inst.opcode, Opcode::VPermlane16SwapB32 | Opcode::VPermlane32SwapB32) {
         flag(f, inst.mods.op_sel & 2 != 0, "bound_ctrl:1")?;
         return flag(f, inst.mods.op_sel & 1 != 0, "fi:1");
     }
     if inst.mods.op_sel != 0 {
-        let sources = signature.src.len();
+        let sources = inst.opcode.op_sel_sources();
         let low = inst.mods.op_sel & ((1 << sources) - 1);
         bit_list(f, "op_sel", low | (inst.mods.op_sel >> 3 & 1) << sources, sources + 1)?;
     }

@@ -75,42 +75,47 @@ fn inline_float(value: InlineFloat, class: ConstClass) -> String {
         InlineFloat::MinusFour => "-4.0",
         InlineFloat::InvTwoPi => match class {
             ConstClass::Int64 | ConstClass::Float64 => "0.15915494309189532",
-            ConstClass::Int16 | ConstClass::Float16 | ConstClass::Bits32 => "0.15915494",
+            _ => "0.15915494",
         },
     };
     text.to_owned()
 }
 
-/// A literal; one that an inline constant could have expressed is marked, so that it assembles back to a literal.
+/// A literal; one that an inline constant could have expressed is marked, so that it assembles back to a literal. A
+/// 16-bit operand shows the half it takes, unless the whole has to be marked.
 fn literal(value: u32, class: ConstClass) -> String {
     let small = |value: i64| (-16..=64).contains(&value);
-    let floats = InlineFloat::ALL;
-    let (text, inlinable) = match class {
-        ConstClass::Int16 => {
-            let value = value & 0xffff;
-            (format!("{value:#x}"), small(i64::from(value as u16 as i16)))
+    let float = |bits: &dyn Fn(&InlineFloat) -> bool| InlineFloat::ALL.iter().any(bits);
+    let half = value as u16;
+    let inlinable = match class {
+        ConstClass::Int16 => small(i64::from(value as i32)),
+        ConstClass::Float16 => small(i64::from(half as i16)) || float(&|f| f.bits16() == half),
+        ConstClass::PackedFloat16 => {
+            small(i64::from(value as i32)) || float(&|f| u32::from(f.bits16()) == value)
         }
-        ConstClass::Float16 => {
-            let value = value & 0xffff;
-            let float = floats.iter().any(|f| u32::from(f.bits16()) == value);
-            (format!("{value:#x}"), float || small(i64::from(value as u16 as i16)))
+        ConstClass::PackedBfloat16 => {
+            small(i64::from(value as i32)) || float(&|f| f.bits32() >> 16 == value)
         }
-        ConstClass::Bits32 => {
-            let float = floats.iter().any(|f| f.bits32() == value);
-            (format!("{value:#x}"), float || small(i64::from(value as i32)))
-        }
-        ConstClass::Int64 => (format!("{value:#x}"), small(i64::from(value as i32))),
-        ConstClass::Float64 => {
-            let float = floats.iter().any(|f| f.bits64() == u64::from(value) << 32);
-            (format!("{value:#x}"), float || value == 0)
-        }
+        ConstClass::Bits32 => small(i64::from(value as i32)) || float(&|f| f.bits32() == value),
+        ConstClass::Int64 => small(i64::from(value)),
+        ConstClass::Float64 => value == 0 || float(&|f| f.bits64() == u64::from(value) << 32),
     };
-    if inlinable { format!("lit({text})") } else { text }
+    match class {
+        _ if inlinable => format!("lit({value:#x})"),
+        ConstClass::Int16 | ConstClass::Float16 => format!("{half:#x}"),
+        _ => format!("{value:#x}"),
+    }
 }
 
 /// Source `index` of `inst` with its negation, absolute value or sign extension.
 pub(super) fn with_modifiers(inst: &Instruction, index: usize, ty: OperandType) -> String {
     let operand = inst.src[index];
+    if inst.opcode.constant_source() == Some(index)
+        && let Operand::Literal(value) = operand
+    {
+        // No inline constant can stand in this place.
+        return format!("{value:#x}");
+    }
     let text = constant(operand, ty);
     if let Some(sdwa) = &inst.mods.sdwa
         && sdwa.sext.get(index) == Some(&true)

@@ -52,6 +52,13 @@ pub(crate) mod form {
     pub(crate) const OP_SEL: u8 = 64;
 }
 
+/// Added to a VOP2 code to get the VOP3 code of its wide form.
+pub(crate) const WIDE_VOP2: u32 = 0x100;
+/// Added to a VOP1 code to get the VOP3 code of its wide form.
+pub(crate) const WIDE_VOP1: u32 = 0x140;
+/// Added to a VOP3P code to get the table code of its 16-byte scaled form.
+pub(crate) const SCALED: u32 = 0x100;
+
 /// One opcode of one encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Row {

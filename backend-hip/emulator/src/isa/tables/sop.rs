@@ -47,6 +47,8 @@ pub(crate) const SOP2: &[Row] = &[
     row(0x27, SBfeU64, Both, 0),
     row(0x28, SBfeI64, Both, 0),
     row(0x2a, SAbsdiffI32, Both, 0),
+    row(0x29, SCbranchGFork, Both, 0),
+    row(0x2b, SRfeRestoreB64, Both, 0),
     row(0x2c, SMulHiU32, Both, 0),
     row(0x2d, SMulHiI32, Both, 0),
     row(0x2e, SLshl1AddU32, Both, 0),
