@@ -59,6 +59,33 @@ pub enum Error {
         reason: String,
     },
 
+    /// A launch that the kernel or the device does not allow.
+    #[error("bad launch of `{kernel}`: {reason}")]
+    BadLaunch {
+        /// The kernel's name.
+        kernel: String,
+        /// The size given and the limit.
+        reason: String,
+    },
+
+    /// The emulated memory is exhausted.
+    #[error("{requested} bytes of emulated memory: the limit is {limit}")]
+    OutOfMemory {
+        /// Bytes that all allocations together would take.
+        requested: u64,
+        /// The limit.
+        limit: u64,
+    },
+
+    /// An address that no allocation holds.
+    #[error("no allocation holds {bytes} bytes at {address:#x}")]
+    BadAddress {
+        /// The address.
+        address: u64,
+        /// How many bytes were asked for.
+        bytes: u64,
+    },
+
     /// The code object has no kernel of that name.
     #[error("no kernel `{name}`: the code object has {known}")]
     UnknownKernel {
