@@ -37,9 +37,18 @@ fn counter_name(counter: Counter) -> &'static str {
 
 /// Checks an instruction's registers before it executes.
 #[inline]
-pub(crate) fn before(g: &mut Group<'_>, w: &Wave, index: usize) {
+pub(crate) fn before(g: &mut Group<'_>, w: &mut Wave, index: usize) {
     let plan = g.plan;
     let step = &plan.steps[index];
+    if g.checks.hazards
+        && let Some(track) = &mut w.track
+        && let Some(hazard) = track.hazards.issue(&plan.hazards, index)
+    {
+        let producer = &plan.steps[hazard.producer].inst;
+        g.sink.add(FindingKind::Hazard, index as u32, None, None, || {
+            hazard.describe(format_args!("`{producer}` at {:#x}", producer.address))
+        });
+    }
     let Some(track) = &w.track else { return };
     if g.checks.waits {
         let waits = &track.waits;

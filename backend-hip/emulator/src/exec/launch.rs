@@ -12,6 +12,7 @@ use super::machine::{self, Order, Outcome, Random};
 use super::memory::Memory;
 use super::plan::Plan;
 use super::wave::{Mode, PRIVATE_BASE_HI, SHARED_BASE_HI, State, Track, Wave, number};
+use crate::check::hazards::HazardTracker;
 use crate::check::uninit::Initialised;
 use crate::check::waits::Waits;
 use crate::check::{Checks, Finding, Sink};
@@ -541,7 +542,12 @@ impl Dispatch<'_> {
             let mut initialised = Initialised::new(wave.v.len());
             initialised.vector[0] = wave.lanes;
             initialised.scalar = set;
-            Box::new(Track { initialised, waits: Waits::default(), barriers: 0 })
+            Box::new(Track {
+                initialised,
+                waits: Waits::default(),
+                hazards: HazardTracker::new(),
+                barriers: 0,
+            })
         });
     }
 }

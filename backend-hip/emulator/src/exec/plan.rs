@@ -4,6 +4,7 @@
 
 use super::ops::{self, Compare, LdsOp, MemoryOp, ScalarMemoryOp};
 use super::wave::{number, scalar_number, special_number};
+use crate::check::hazards::HazardInfo;
 use crate::check::uninit::SCC;
 use crate::isa::{Encoding, Instruction, Opcode, Operand, Program, Special};
 use crate::loader::{CodeObject, Kernel};
@@ -92,6 +93,8 @@ pub(crate) struct Plan {
     pub(crate) arch: Arch,
     pub(crate) kernel: String,
     pub(crate) steps: Vec<Step>,
+    /// What hazards care about, by instruction.
+    pub(crate) hazards: Vec<HazardInfo>,
     pub(crate) program: Program,
     /// Unified vector registers of a wave.
     pub(crate) registers: usize,
@@ -112,6 +115,11 @@ impl Plan {
             steps: Vec::with_capacity(program.instructions.len()),
             registers: usize::from(kernel.descriptor.vector_registers),
             accum: usize::from(kernel.descriptor.accum_offset),
+            hazards: program
+                .instructions
+                .iter()
+                .map(|inst| HazardInfo::new(object.arch, inst))
+                .collect(),
             program,
         };
         for index in 0..plan.program.instructions.len() {

@@ -1,6 +1,7 @@
 //! The state of one wave: vector and scalar registers, EXEC, VCC, SCC, M0, MODE, scratch, and how operands read them.
 
 use super::round::Round;
+use crate::check::hazards::HazardTracker;
 use crate::check::uninit::Initialised;
 use crate::check::waits::Waits;
 use crate::isa::{Operand, Special};
@@ -84,6 +85,7 @@ impl Mode {
 pub(crate) struct Track {
     pub(crate) initialised: Initialised,
     pub(crate) waits: Waits,
+    pub(crate) hazards: HazardTracker,
     /// Barriers passed or waited at.
     pub(crate) barriers: u64,
 }
