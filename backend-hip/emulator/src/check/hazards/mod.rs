@@ -31,13 +31,17 @@ pub struct HazardFinding {
     pub register: String,
 }
 
-impl fmt::Display for HazardFinding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.rule.consumer())?;
-        if !self.register.is_empty() {
-            write!(f, " in {}", self.register)?;
-        }
-        write!(f, " after {} wait states, {} are required", self.actual, self.required)
+impl HazardFinding {
+    /// What is wrong, given the producer's name.
+    pub fn describe(&self, producer: impl fmt::Display) -> String {
+        let place = if self.register.is_empty() { "" } else { " in " };
+        format!(
+            "{}{place}{}: {} wait states after {producer}, {} are required",
+            self.rule.consumer(),
+            self.register,
+            self.actual,
+            self.required
+        )
     }
 }
 

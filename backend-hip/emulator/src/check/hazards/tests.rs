@@ -863,8 +863,8 @@ fn intervening_instructions_count_as_wait_states() {
         let finding = tracker.issue(&infos, 2).unwrap();
         assert_eq!((finding.producer, finding.required, finding.actual), (0, 7, 6));
         assert_eq!(
-            finding.to_string(),
-            "reads a matrix result in v0 after 6 wait states, 7 are required"
+            finding.describe("`v_mfma`"),
+            "reads a matrix result in v0: 6 wait states after `v_mfma`, 7 are required"
         );
     }
     assert_eq!(tracker.issue(&infos, 3), None, "no such step");
