@@ -43,7 +43,7 @@ fn main() -> ExitCode {
         let mut tally = Tally::default();
         let words = sweep::draw(arch, &claims, samples, 0x5eed);
         let lines = sweep::claimed_only(&claims, llvm::disassemble_words(arch, &words));
-        let (object, refused) = llvm::assemble_lines(arch, &lines);
+        let (object, kept) = llvm::assemble_lines(arch, &lines);
         tally.compare(arch, "sweep", &llvm::objdump(&object));
         let missing: Vec<String> = claims
             .iter()
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
             "sweep {arch}: {} opcodes in {} forms, {} of {} words assembled, {} instructions, {} differ, {} forms unseen",
             opcodes.len(),
             claims.len(),
-            lines.len() - refused,
+            kept.len(),
             words.len(),
             tally.compared,
             tally.differences.len(),

@@ -25,6 +25,29 @@ impl Opcode {
         )
     }
 
+    /// Whether it is a buffer load that can write LDS instead of registers.
+    pub fn has_lds_form(self) -> bool {
+        use Opcode::*;
+        matches!(
+            self,
+            BufferLoadUbyte
+                | BufferLoadSbyte
+                | BufferLoadUshort
+                | BufferLoadSshort
+                | BufferLoadDword
+                | BufferLoadDwordx3
+                | BufferLoadDwordx4
+                | BufferLoadFormatX
+        )
+    }
+
+    /// Whether its SDWA form, unless it is a compare, can write part of the destination: the fp8 conversions write whole
+    /// registers.
+    pub(crate) fn sdwa_selects_dst(self) -> bool {
+        use Opcode::*;
+        !matches!(self, VCvtF32Fp8 | VCvtF32Bf8 | VCvtPkF32Fp8 | VCvtPkF32Bf8)
+    }
+
     /// The source that is always a literal, of the multiply-adds that have one.
     pub fn constant_source(self) -> Option<usize> {
         use Opcode::*;

@@ -336,7 +336,7 @@ pub struct Modifiers {
     pub nt: bool,
     /// MUBUF and global: data goes to LDS at M0.
     pub lds: bool,
-    /// DS: global data share.
+    /// DS: global data share, which neither target has.
     pub gds: bool,
     /// MUBUF: a VGPR holds an index.
     pub idxen: bool,

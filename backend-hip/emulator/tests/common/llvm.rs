@@ -64,15 +64,14 @@ pub fn disassemble_words(arch: Arch, entries: &[Vec<u32>]) -> Vec<String> {
         .collect()
 }
 
-/// Assembles lines into an object file, leaving out those the assembler refuses. Returns the file and how many lines
-/// were left out.
-pub fn assemble_lines(arch: Arch, lines: &[String]) -> (TempPath, usize) {
-    let mut kept: Vec<&String> = lines.iter().collect();
-    let before = kept.len();
+/// Assembles lines into an object file, leaving out those the assembler refuses. Returns the file and the numbers of the
+/// lines in it.
+pub fn assemble_lines(arch: Arch, lines: &[String]) -> (TempPath, Vec<usize>) {
+    let mut kept: Vec<usize> = (0..lines.len()).collect();
     let source = scratch_file(".s");
     let object = scratch_file(".o");
     for _ in 0..8 {
-        let text: String = kept.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
+        let text: String = kept.iter().flat_map(|i| [lines[*i].as_str(), "\n"]).collect();
         std::fs::write(&source, text).expect("the file is writable");
         let (ok, _, errors) = run(Command::new(MC)
             .args(["-triple=amdgcn-amd-amdhsa", "-filetype=obj", "-o"])
@@ -80,7 +79,7 @@ pub fn assemble_lines(arch: Arch, lines: &[String]) -> (TempPath, usize) {
             .arg(format!("-mcpu={arch}"))
             .arg(&source));
         if ok {
-            return (object, before - kept.len());
+            return (object, kept);
         }
         let refused: std::collections::HashSet<usize> = errors
             .lines()

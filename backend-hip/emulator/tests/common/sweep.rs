@@ -448,7 +448,7 @@ impl Source {
         let data = src(1) > 0 || !signature.dst.is_empty();
         let acc = if data { self.rarely(1) } else { 0 };
         let offset = if self.chance(80) { self.below(1 << 16) } else { 0 };
-        let word = 0xd800_0000 | acc << 25 | claim.code << 17 | self.rarely(1) << 16 | offset;
+        let word = 0xd800_0000 | acc << 25 | claim.code << 17 | offset;
         vec![word, fields[0] | fields[1] << 8 | fields[2] << 16 | dst << 24]
     }
 

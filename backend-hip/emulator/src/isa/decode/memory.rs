@@ -3,7 +3,7 @@
 use super::operand::{inline, sreg, unaligned, vector, vgpr};
 use super::scalar::{blank, find};
 use super::{Fault, Reader, bit, bits, zero};
-use crate::isa::inst::{Encoding, Instruction, Operand};
+use crate::isa::inst::{Encoding, Instruction, Operand, Special};
 use crate::isa::opcode::Opcode;
 use crate::isa::tables;
 use crate::isa::types::OperandType;
@@ -16,6 +16,8 @@ pub(super) fn ds(reader: &mut Reader<'_>, word: u32) -> Result<Instruction, Faul
     let second = reader.word()?;
     let mut inst = blank(reader, Encoding::Ds, row);
     let signature = row.opcode.signature();
+    // There is no global data share since GFX90A.
+    zero(bits(word, 16, 1), "gds")?;
     let accumulation = bit(word, 25);
     let fields = [bits(second, 0, 8), bits(second, 8, 8), bits(second, 16, 8)];
     for (i, field) in fields.into_iter().enumerate() {
@@ -26,6 +28,9 @@ pub(super) fn ds(reader: &mut Reader<'_>, word: u32) -> Result<Instruction, Faul
             }
             _ => zero(field, "unused register field")?,
         }
+    }
+    if row.opcode == Opcode::DsNop {
+        zero(bits(word, 0, 16), "offset")?;
     }
     match signature.dst.first() {
         Some(ty) if row.opcode == Opcode::DsReadB96TrB6 => {
@@ -40,7 +45,6 @@ pub(super) fn ds(reader: &mut Reader<'_>, word: u32) -> Result<Instruction, Faul
     inst.mods.offset0 = bits(word, 0, 8) as u8;
     inst.mods.offset1 = bits(word, 8, 8) as u8;
     inst.mods.offset = bits(word, 0, 16) as i32;
-    inst.mods.gds = bit(word, 16);
     Ok(inst)
 }
 
@@ -63,6 +67,7 @@ pub(super) fn mubuf(reader: &mut Reader<'_>, word: u32) -> Result<Instruction, F
         zero(second, "operands")?;
         zero(word & 0x0000_3fff, "offset")?;
         zero(u32::from(mods.lds), "lds")?;
+        zero(u32::from(mods.nt), "nt")?;
         return Ok(inst);
     };
     zero(bits(second, 21, 2), "bits 22:21")?;
@@ -81,7 +86,7 @@ pub(super) fn mubuf(reader: &mut Reader<'_>, word: u32) -> Result<Instruction, F
     let load = signature.src.is_empty();
     let lds = mods.lds;
     if lds {
-        if !load {
+        if !row.opcode.has_lds_form() {
             return Err(format!("{} cannot go to LDS", row.opcode));
         }
         zero(bits(second, 8, 8), "vdata")?;
@@ -125,7 +130,8 @@ pub(super) fn flat(reader: &mut Reader<'_>, word: u32) -> Result<Instruction, Fa
     let sve = bit(word, 13);
     let offset = bits(word, 0, 13);
     let (addr, data, saddr) = (bits(second, 0, 8), bits(second, 8, 8), bits(second, 16, 7));
-    mods.lds = row.opcode.mnemonic().contains("_lds_");
+    let lds = row.opcode.mnemonic().contains("_lds_");
+    mods.lds = lds;
     match encoding {
         Encoding::Flat => {
             zero(offset >> 12, "offset bit 12")?;
@@ -141,7 +147,12 @@ pub(super) fn flat(reader: &mut Reader<'_>, word: u32) -> Result<Instruction, Fa
                 inst.src[0] = vgpr(addr, 2)?;
             } else {
                 inst.src[0] = vgpr(addr, 1)?;
-                inst.src[1] = sreg(saddr, 2)?;
+                inst.src[1] = match sreg(saddr, 2)? {
+                    Operand::Special(Special::Exec) if !lds => {
+                        return Err("saddr is EXEC".to_owned());
+                    }
+                    register => register,
+                };
             }
         }
         _ => {

@@ -11,6 +11,9 @@ pub(crate) const SDWA: u32 = 249;
 /// The source code that announces a DPP word.
 pub(crate) const DPP: u32 = 250;
 
+/// The source code of a value read from LDS.
+pub(crate) const LDS_DIRECT: u32 = 254;
+
 /// Consecutive vector registers; tuples start at an even register as GFX90A and later require.
 pub(crate) fn vgpr(first: u32, dwords: u8) -> Result<Operand, Fault> {
     vector_span(first, dwords).map(Operand::Vgpr)
@@ -107,7 +110,7 @@ pub(crate) fn ssrc(code: u32, dwords: u8) -> Result<Operand, Fault> {
         251 => Special::SrcVccz,
         252 => Special::SrcExecz,
         253 => Special::SrcScc,
-        254 if dwords == 1 => Special::LdsDirect,
+        LDS_DIRECT if dwords == 1 => Special::LdsDirect,
         _ if code < 128 => return sreg(code, dwords),
         _ => return Err(format!("source code {code} is reserved")),
     };

@@ -1,11 +1,14 @@
 //! SOP2, SOPK, SOP1, SOPC, SOPP and SMEM.
 
-use super::operand::{LITERAL, Literals, sreg, ssrc};
+use super::operand::{LDS_DIRECT, LITERAL, Literals, sreg, ssrc};
 use super::{Fault, Reader, bit, bits, zero};
 use crate::isa::inst::{Encoding, Instruction, Modifiers, Operand};
 use crate::isa::opcode::Opcode;
 use crate::isa::tables::{self, Row};
 use crate::isa::types::OperandType;
+
+/// The first of the codes of M0 and EXEC, which scalar memory cannot load or store.
+const M0_OR_EXEC: u32 = 124;
 
 /// A fresh instruction of `row` with nothing but its opcode.
 pub(super) fn blank(reader: &Reader<'_>, encoding: Encoding, row: &Row) -> Instruction {
@@ -50,7 +53,11 @@ fn source(
     code: u32,
     ty: OperandType,
 ) -> Result<Operand, Fault> {
-    if code == LITERAL { literals.take(reader) } else { ssrc(code, ty.dwords()) }
+    match code {
+        LITERAL => literals.take(reader),
+        LDS_DIRECT => Err("a scalar source cannot be LDS".to_owned()),
+        _ => ssrc(code, ty.dwords()),
+    }
 }
 
 fn destination(row: &Row, code: u32) -> Result<Operand, Fault> {
@@ -73,15 +80,25 @@ fn sop2(reader: &mut Reader<'_>, word: u32) -> Result<Instruction, Fault> {
 }
 
 fn sop1(reader: &mut Reader<'_>, word: u32) -> Result<Instruction, Fault> {
+    use Opcode::*;
     let row = find(&tables::SOP1, reader, bits(word, 8, 8), "SOP1")?;
     let mut inst = blank(reader, Encoding::Sop1, row);
     inst.dst = destination(row, bits(word, 16, 7))?;
-    match row.opcode.signature().src.first() {
-        Some(ty) => {
-            inst.src[0] = source(reader, &mut Literals::new(), bits(word, 0, 8), *ty)?;
+    let code = bits(word, 0, 8);
+    inst.src[0] = match (row.opcode, row.opcode.signature().src.first()) {
+        (_, None) => zero(code, "ssrc0").map(|()| Operand::None)?,
+        // A register number relative to M0, or a program counter: constants make no sense.
+        (SMovrelsB32 | SMovrelsB64 | SRfeB64 | SSetpcB64, Some(ty)) => {
+            match ssrc(code, ty.dwords())? {
+                Operand::Int(_) | Operand::Float(_) => {
+                    return Err(format!("constant source code {code}"));
+                }
+                _ if code == LDS_DIRECT => return Err("a scalar source cannot be LDS".to_owned()),
+                register => register,
+            }
         }
-        None => zero(bits(word, 0, 8), "ssrc0")?,
-    }
+        (_, Some(ty)) => source(reader, &mut Literals::new(), code, *ty)?,
+    };
     inst.size = reader.size();
     Ok(inst)
 }
@@ -182,8 +199,15 @@ pub(super) fn smem(reader: &mut Reader<'_>, word: u32) -> Result<Instruction, Fa
     inst.mods.offen = soffset_en;
     inst.mods.sc0 = glc;
     match row.opcode {
-        SAtcProbe | SAtcProbeBuffer => inst.mods.imm = sdata as u16,
-        SDcacheDiscard | SDcacheDiscardX2 => zero(sdata, "sdata")?,
+        SAtcProbe | SAtcProbeBuffer => {
+            zero(u32::from(glc), "glc")?;
+            inst.mods.imm = sdata as u16;
+        }
+        SDcacheDiscard | SDcacheDiscardX2 => {
+            zero(u32::from(glc), "glc")?;
+            zero(sdata, "sdata")?;
+        }
+        _ if sdata >= M0_OR_EXEC => return Err(format!("scalar memory data in code {sdata}")),
         _ => {
             let data = match (signature.src.get(1), signature.dst.first()) {
                 (Some(ty), _) | (None, Some(ty)) => sreg(sdata, ty.dwords())?,

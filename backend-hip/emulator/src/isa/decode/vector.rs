@@ -164,6 +164,11 @@ fn sdwa(inst: &mut Instruction, row: &Row, word: u32, ty: OperandType) -> Result
             2 => SdwaUnused::Preserve,
             other => return Err(format!("SDWA dst_unused {other}")),
         };
+        if !row.opcode.sdwa_selects_dst()
+            && (dst_sel, dst_unused) != (SdwaSel::Dword, SdwaUnused::Pad)
+        {
+            return Err(format!("SDWA destination selector {dst_sel:?} of {}", row.opcode));
+        }
         inst.mods.clamp = bit(word, 13);
         inst.mods.omod = bits(word, 14, 2) as u8;
         if inst.mods.omod != 0 && !row.has(form::OMOD) {

@@ -21,6 +21,9 @@ pub(super) fn vop3p(reader: &mut Reader<'_>, word: u32) -> Result<Instruction, F
     if row.opcode.is_matrix() {
         let mut inst = blank(reader, Encoding::Vop3p, row);
         matrix(&mut inst, word, second)?;
+        if row.opcode.is_f8f6f4() {
+            zero(u32::from(inst.mods.abid), "abid")?;
+        }
         return Ok(inst);
     }
     let mut inst = blank(reader, Encoding::Vop3p, row);
@@ -36,9 +39,16 @@ pub(super) fn vop3p(reader: &mut Reader<'_>, word: u32) -> Result<Instruction, F
         }
     }
     let mods = &mut inst.mods;
+    let present = (1u32 << signature.src.len()) - 1;
     mods.op_sel = bits(word, 11, 3) as u8;
-    mods.op_sel_hi = (bits(second, 27, 2) | bits(word, 14, 1) << 2) as u8;
     mods.clamp = bit(word, 15);
+    if row.has(form::OP_SEL) {
+        // Compilers differ in the bits of sources that are absent.
+        mods.op_sel_hi = ((bits(second, 27, 2) | bits(word, 14, 1) << 2) & present) as u8;
+        zero(u32::from(mods.op_sel) & !present, "op_sel of an absent source")?;
+    } else {
+        zero(u32::from(mods.op_sel), "op_sel")?;
+    }
     let (neg_hi, neg) = (bits(word, 8, 3) as u8, bits(second, 29, 3) as u8);
     if signature.src.first() == Some(&OperandType::Mix) {
         mods.abs = neg_hi;
@@ -46,16 +56,10 @@ pub(super) fn vop3p(reader: &mut Reader<'_>, word: u32) -> Result<Instruction, F
         mods.neg_hi = neg_hi;
     }
     mods.neg = neg;
-    let present = (1u32 << signature.src.len()) - 1;
     zero(u32::from(neg | neg_hi) & !present, "neg of an absent source")?;
-    if !row.has(form::OP_SEL) {
-        zero(u32::from(mods.op_sel), "op_sel")?;
-    }
-    zero(u32::from(mods.op_sel) & !present, "op_sel of an absent source")?;
     if matches!(row.opcode, Opcode::VAccvgprReadB32 | Opcode::VAccvgprWriteB32) {
         zero(u32::from(neg | neg_hi), "neg")?;
         zero(bits(word, 15, 1), "clamp")?;
-        mods.op_sel_hi = 0;
     }
     Ok(inst)
 }

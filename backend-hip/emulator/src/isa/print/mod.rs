@@ -170,10 +170,7 @@ fn output_modifier(inst: &Instruction, f: &mut Formatter<'_>) -> fmt::Result {
 }
 
 fn sdwa_word(inst: &Instruction, sdwa: &Sdwa, f: &mut Formatter<'_>) -> fmt::Result {
-    use Opcode::*;
-    // The fp8 conversions write whole registers and have no destination selector.
-    let selects_dst = inst.encoding != Encoding::Vopc
-        && !matches!(inst.opcode, VCvtF32Fp8 | VCvtF32Bf8 | VCvtPkF32Fp8 | VCvtPkF32Bf8);
+    let selects_dst = inst.encoding != Encoding::Vopc && inst.opcode.sdwa_selects_dst();
     if selects_dst {
         let unused = match sdwa.dst_unused {
             SdwaUnused::Pad => "UNUSED_PAD",
@@ -299,7 +296,7 @@ fn ds(inst: &Instruction, f: &mut Formatter<'_>) -> fmt::Result {
     } else {
         offset(f, mods.offset)?;
     }
-    flag(f, mods.gds, "gds")
+    Ok(())
 }
 
 fn cache_policy(inst: &Instruction, f: &mut Formatter<'_>) -> fmt::Result {

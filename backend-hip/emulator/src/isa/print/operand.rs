@@ -86,24 +86,34 @@ fn inline_float(value: InlineFloat, class: ConstClass) -> String {
 fn literal(value: u32, class: ConstClass) -> String {
     let small = |value: i64| (-16..=64).contains(&value);
     let float = |bits: &dyn Fn(&InlineFloat) -> bool| InlineFloat::ALL.iter().any(bits);
-    let half = value as u16;
-    let inlinable = match class {
-        ConstClass::Int16 => small(i64::from(value as i32)),
-        ConstClass::Float16 => small(i64::from(half as i16)) || float(&|f| f.bits16() == half),
+    let (signed, half) = (i64::from(value as i32), value as u16);
+    let (inlinable, text) = match class {
+        ConstClass::Int16 => (small(signed), format!("{half:#x}")),
+        ConstClass::Float16 => {
+            (small(i64::from(half as i16)) || float(&|f| f.bits16() == half), format!("{half:#x}"))
+        }
         ConstClass::PackedFloat16 => {
-            small(i64::from(value as i32)) || float(&|f| u32::from(f.bits16()) == value)
+            (small(signed) || float(&|f| u32::from(f.bits16()) == value), format!("{value:#x}"))
         }
         ConstClass::PackedBfloat16 => {
-            small(i64::from(value as i32)) || float(&|f| f.bits32() >> 16 == value)
+            (small(signed) || float(&|f| f.bits32() >> 16 == value), format!("{value:#x}"))
         }
-        ConstClass::Bits32 => small(i64::from(value as i32)) || float(&|f| f.bits32() == value),
-        ConstClass::Int64 => small(i64::from(value)),
-        ConstClass::Float64 => value == 0 || float(&|f| f.bits64() == u64::from(value) << 32),
+        ConstClass::Bits32 => {
+            (small(signed) || float(&|f| f.bits32() == value), format!("{value:#x}"))
+        }
+        ConstClass::Int64 => (small(i64::from(value)), format!("{value:#x}")),
+        ConstClass::Float64 => return double_literal(value),
     };
-    match class {
-        _ if inlinable => format!("lit({value:#x})"),
-        ConstClass::Int16 | ConstClass::Float16 => format!("{half:#x}"),
-        _ => format!("{value:#x}"),
+    if inlinable { format!("lit({value:#x})") } else { text }
+}
+
+/// The high half of a double is not marked: it prints as the constant it equals, if any.
+fn double_literal(high: u32) -> String {
+    let float = InlineFloat::ALL.into_iter().find(|f| f.bits64() == u64::from(high) << 32);
+    match float {
+        Some(float) => inline_float(float, ConstClass::Float64),
+        None if high == 0 => "0".to_owned(),
+        None => format!("{high:#x}"),
     }
 }
 
