@@ -37,9 +37,8 @@ fn counter_name(counter: Counter) -> &'static str {
 
 /// Checks an instruction's registers before it executes.
 #[inline]
-pub(crate) fn before(g: &mut Group<'_>, w: &mut Wave, index: usize) {
+pub(crate) fn before(g: &mut Group<'_>, w: &mut Wave, step: &Step, index: usize) {
     let plan = g.plan;
-    let step = &plan.steps[index];
     if g.checks.hazards
         && let Some(track) = &mut w.track
         && let Some(hazard) = track.hazards.issue(&plan.hazards, index)
@@ -154,9 +153,7 @@ fn initialised(g: &mut Group<'_>, w: &Wave, track: &Track, step: &Step, index: u
 
 /// Marks results after an instruction executed, and completes what a wait or a full counter has shown complete.
 #[inline]
-pub(crate) fn after(g: &mut Group<'_>, w: &mut Wave, index: usize) {
-    let plan = g.plan;
-    let step = &plan.steps[index];
+pub(crate) fn after(g: &mut Group<'_>, w: &mut Wave, step: &Step) {
     if let Some(mut track) = w.track.take() {
         mark(&mut track, w, step);
         w.track = Some(track);
@@ -173,10 +170,11 @@ fn mark(track: &mut Track, w: &Wave, step: &Step) {
         Carry::None => {
             marks.scalar |= uses.scalar_writes;
             let written = if uses.all_lanes { !0 } else { w.written };
-            for run in &uses.writes {
-                for register in run.registers() {
-                    marks.vector[register] |= written;
-                }
+            // Only scratch gives back what holds nothing; more than four registers no load has.
+            let loads = matches!(step.kind, Kind::Memory(MemoryOp::Load(_)));
+            for (n, register) in uses.writes.iter().flat_map(|run| run.registers()).enumerate() {
+                let hollow = if loads { w.hollow[n & 3] } else { 0 };
+                marks.vector[register] = marks.vector[register] & !hollow | written & !hollow;
             }
         }
         Carry::Copy => {

@@ -475,6 +475,8 @@ impl Dispatch<'_> {
             state: State::Running,
             write_mask: !0,
             written: 0,
+            relative: false,
+            hollow: [0; 4],
             scratch: Vec::new(),
             scratch_initialised: Vec::new(),
             scratch_bytes: 0,
@@ -531,6 +533,7 @@ impl Dispatch<'_> {
         wave.state = State::Running;
         wave.write_mask = !0;
         wave.written = 0;
+        wave.relative = false;
         wave.executed = 0;
         wave.scratch_bytes = descriptor.private_segment_bytes;
         let dwords = wave.scratch_bytes.div_ceil(4) as usize * Arch::WAVE;

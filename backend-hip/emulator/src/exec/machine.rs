@@ -8,7 +8,7 @@ use super::salu::{self, Next};
 use super::smem;
 use super::valu;
 use super::vmem;
-use super::wave::{State, Wave};
+use super::wave::{State, Wave, number};
 use crate::check::FindingKind;
 use crate::check::waits::{self, Counter};
 use crate::isa::Opcode;
@@ -160,7 +160,7 @@ fn turn_of<const C: bool>(
     let plan = g.plan;
     for _ in 0..quantum {
         let index = w.pc;
-        let Some(step) = plan.steps.get(index) else {
+        let Some(mut step) = plan.steps.get(index) else {
             return Ok(lost(g, index.saturating_sub(1), "runs past the end of its code"));
         };
         if w.executed >= budget {
@@ -172,8 +172,13 @@ fn turn_of<const C: bool>(
         w.executed += 1;
         w.pc = index + 1;
         g.tally.hits[index] += 1;
+        let moved;
+        if w.relative && matches!(step.kind, Kind::Vector | Kind::Compare(_)) {
+            moved = plan.relative(index, w.s[number::M0])?;
+            step = &moved;
+        }
         if C {
-            checked::before(g, w, index);
+            checked::before(g, w, step, index);
         }
         match &step.kind {
             Kind::Vector => valu::execute(w, &step.inst, plan.arch)
@@ -198,7 +203,7 @@ fn turn_of<const C: bool>(
                 After::Stop => return Ok(Outcome::Stopped),
                 After::Yield => {
                     if C {
-                        checked::after(g, w, index);
+                        checked::after(g, w, step);
                     }
                     return Ok(Outcome::Complete);
                 }
@@ -214,7 +219,7 @@ fn turn_of<const C: bool>(
             Kind::Unsupported(reason) => return Err(plan.unsupported(index, reason.as_str())),
         }
         if C {
-            checked::after(g, w, index);
+            checked::after(g, w, step);
         }
     }
     Ok(Outcome::Complete)
@@ -278,6 +283,14 @@ fn control<const C: bool>(
             let id = step.inst.mods.imm;
             lost(g, index, &format!("executes trap {id}"));
             return Ok(After::Stop);
+        }
+        O::SSetGprIdxOff => {
+            w.relative = false;
+            return Ok(After::Go);
+        }
+        O::SSetGprIdxMode => {
+            w.s[number::M0] = w.s[number::M0] & !0xf000 | u32::from(step.inst.mods.imm & 0xf) << 12;
+            return Ok(After::Go);
         }
         // Scheduling hints, cache control and profiling: nothing that a functional model shows.
         O::SNop

@@ -146,6 +146,31 @@ impl Plan {
         Ok(plan)
     }
 
+    /// A vector instruction with its register operands moved by the index in `m0`'s bits 7:0: sources 0 to 2 and the
+    /// destination, as bits 12 to 15 say.
+    ///
+    /// # Errors
+    /// [`Error::UnsupportedInstruction`] if a register leaves the file.
+    pub(crate) fn relative(&self, step: usize, m0: u32) -> Result<Step> {
+        let mut moved = self.steps[step].clone();
+        let index = m0 & 0xff;
+        let [s0, s1, s2, ..] = &mut moved.inst.src;
+        for (n, operand) in [s0, s1, s2, &mut moved.inst.dst].into_iter().enumerate() {
+            if let (Operand::Vgpr(span), 1) = (operand, m0 >> (12 + n) & 1) {
+                let first = u32::from(span.first) + index;
+                let end = (first + u32::from(span.dwords)) as usize;
+                if end > self.registers || first > 0xff {
+                    return Err(
+                        self.unsupported(step, format!("its index {index} leaves the registers"))
+                    );
+                }
+                span.first = first as u8;
+            }
+        }
+        moved.uses = uses(&moved.inst, self.accum);
+        Ok(moved)
+    }
+
     /// The error for an instruction that is not executed.
     pub(crate) fn unsupported(&self, step: usize, reason: impl Into<String>) -> Error {
         let inst = &self.steps[step].inst;

@@ -2,7 +2,7 @@
 
 use super::plan::Plan;
 use super::wave::{Wave, number};
-use crate::isa::{Instruction, Opcode as O};
+use crate::isa::{Instruction, Opcode as O, Operand};
 use crate::loader::LOAD_BASE;
 
 /// Where a scalar instruction sends the wave.
@@ -314,6 +314,29 @@ pub(crate) fn execute(w: &mut Wave, i: &Instruction, plan: &Plan) -> Result<Next
             let doubled = (0..32).fold(0u64, |x, n| x | u64::from(a >> n & 1) * (3 << (2 * n)));
             w.set_scalar64(i.dst, doubled);
         }
+        O::SMovrelsB32 => {
+            let first = relative(w, i.src[0])?;
+            result32(w, i, w.s[first]);
+        }
+        O::SMovrelsB64 => {
+            let first = relative(w, i.src[0])?;
+            w.set_scalar64(i.dst, w.pair(first));
+        }
+        O::SMovreldB32 => {
+            let first = relative(w, i.dst)?;
+            w.s[first] = a;
+        }
+        O::SMovreldB64 => {
+            let first = relative(w, i.dst)?;
+            let value = a64(w);
+            w.set_pair(first, value);
+        }
+        // M0 holds the index in bits 7:0 and which operands it applies to in bits 15:12.
+        O::SSetGprIdxOn => {
+            w.relative = true;
+            w.s[number::M0] = a & 0xff | u32::from(i.mods.imm & 0xf) << 12;
+        }
+        O::SSetGprIdxIdx => w.s[number::M0] = w.s[number::M0] & !0xff | a & 0xff,
 
         O::SCmpEqI32 | O::SCmpEqU32 => w.scc = a == b,
         O::SCmpLgI32 | O::SCmpLgU32 => w.scc = a != b,
@@ -339,6 +362,19 @@ pub(crate) fn execute(w: &mut Wave, i: &Instruction, plan: &Plan) -> Result<Next
 fn shifted_add(w: &mut Wave, i: &Instruction, a: u32, b: u32, shift: u32) {
     let wide = (u64::from(a) << shift) + u64::from(b);
     sum(w, i, (wide as u32, wide >> 32 != 0));
+}
+
+/// The number of the scalar register that lies M0 above an operand's.
+fn relative(w: &Wave, operand: Operand) -> Result<usize, String> {
+    let index = w.s[number::M0] as usize;
+    match operand {
+        Operand::Sgpr(span)
+            if usize::from(span.first) + index + usize::from(span.dwords) <= 102 =>
+        {
+            Ok(usize::from(span.first) + index)
+        }
+        _ => Err(format!("M0 = {index} moves the operand out of the scalar registers")),
+    }
 }
 
 /// Goes to an absolute address.

@@ -84,6 +84,7 @@ pub(crate) fn execute<const C: bool>(
     }
     let exec = w.exec();
     w.written = exec;
+    w.hollow = [0; 4];
     let access = addresses(w, inst)?;
     let mut touch = None;
     match op {
@@ -307,7 +308,7 @@ fn in_range(
 
 fn load<const C: bool>(
     g: &mut Group<'_>,
-    w: &Wave,
+    w: &mut Wave,
     index: usize,
     access: &Access,
     lane: usize,
@@ -457,7 +458,7 @@ fn in_scratch(g: &mut Group<'_>, w: &Wave, index: usize, lane: usize, at: u32, c
 
 fn scratch_load<const C: bool>(
     g: &mut Group<'_>,
-    w: &Wave,
+    w: &mut Wave,
     index: usize,
     lane: usize,
     at: u32,
@@ -468,22 +469,14 @@ fn scratch_load<const C: bool>(
         return;
     }
     let base = lane * w.scratch_bytes.div_ceil(4) as usize;
-    let mut missing = None;
     for n in 0..width.bytes {
         let (dword, byte) = (base + ((at + n) / 4) as usize, (at + n) % 4);
         let value = w.scratch[dword] >> (8 * byte) & 0xff;
         words[(n / 4) as usize] |= value << (8 * (n % 4));
         if C && w.scratch_initialised[dword] >> byte & 1 == 0 {
-            missing = Some(at + n);
+            // A spilled register that held nothing comes back holding nothing.
+            w.hollow[(n / 4) as usize] |= 1 << lane;
         }
-    }
-    if C && g.checks.uninitialised
-        && let Some(byte) = missing
-    {
-        let (step, lane) = (index as u32, Some(lane as u32));
-        g.sink.add(FindingKind::UninitialisedMemory, step, lane, Some(u64::from(at)), || {
-            format!("reads scratch byte {byte}, which nothing wrote")
-        });
     }
 }
 

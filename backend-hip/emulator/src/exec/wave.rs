@@ -112,6 +112,10 @@ pub(crate) struct Wave {
     pub(crate) write_mask: u64,
     /// Lanes that the current instruction wrote.
     pub(crate) written: u64,
+    /// Whether vector registers are addressed relative to M0 (`s_set_gpr_idx_on`).
+    pub(crate) relative: bool,
+    /// Lanes of each loaded register whose bytes in scratch hold nothing.
+    pub(crate) hollow: [u64; 4],
     /// Scratch, one run of dwords a lane.
     pub(crate) scratch: Vec<u32>,
     /// Which bytes of each scratch dword were written.
