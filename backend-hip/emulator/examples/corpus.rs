@@ -1,18 +1,20 @@
 //! Compares the decoder with llvm-objdump on the whole corpus and prints its size and the opcode coverage.
 //!
-//! `cargo run --release -p lapidary-cdna --example corpus [-- SAMPLES]`: SAMPLES is how many words are drawn for each
-//! form of each opcode (default 64).
+//! `cargo run --release -p lapidary-cdna --example corpus [-- SAMPLES [FILE.co ...]]`: SAMPLES is how many words are drawn
+//! for each form of each opcode (default 64); the code objects named are compared as well.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use common::compare::Tally;
 use common::{kernels, llvm, sweep};
 use lapidary_cdna::Arch;
 use lapidary_cdna::isa::claims::{Form, claims};
+use lapidary_cdna::loader::CodeObject;
 
 fn main() -> ExitCode {
     if let Some(tool) = llvm::missing(&[llvm::CLANG, llvm::MC, llvm::OBJDUMP]) {
@@ -37,6 +39,28 @@ fn main() -> ExitCode {
         tally.differences.len()
     );
     differences.append(&mut tally.differences);
+
+    for file in std::env::args_os().skip(2).map(PathBuf::from) {
+        let object = std::fs::read(&file)
+            .map_err(|error| error.to_string())
+            .and_then(|bytes| CodeObject::parse(&bytes).map_err(|error| error.to_string()));
+        let arch = match object {
+            Ok(object) => object.arch,
+            Err(error) => {
+                eprintln!("{}: {error}", file.display());
+                return ExitCode::from(2);
+            }
+        };
+        let mut tally = Tally::default();
+        tally.compare(arch, &file.display().to_string(), &llvm::objdump(&file));
+        println!(
+            "{}: {} instructions, {} differ",
+            file.display(),
+            tally.compared,
+            tally.differences.len()
+        );
+        differences.append(&mut tally.differences);
+    }
 
     for arch in Arch::ALL {
         let claims = claims(arch);

@@ -19,8 +19,8 @@ fn load(name: &str, arch: Arch, options: &[&str]) -> Option<(CodeObject, Vec<u8>
     let source =
         kernels::sources().into_iter().find(|path| path.ends_with(format!("{name}.hip")))?;
     let compiled = kernels::build(&source, arch, options)?;
-    let bytes = std::fs::read(&compiled.object).unwrap();
-    Some((CodeObject::parse(&bytes).unwrap(), bytes))
+    let bytes = std::fs::read(&compiled.object).expect("the object was just written");
+    Some((CodeObject::parse(&bytes).expect("clang writes code objects"), bytes))
 }
 
 #[test]
