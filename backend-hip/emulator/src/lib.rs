@@ -19,3 +19,8 @@ pub mod mfma;
 
 pub use arch::Arch;
 pub use error::{Error, Result};
+
+/// The code of the crate's README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

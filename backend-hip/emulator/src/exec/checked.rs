@@ -120,7 +120,7 @@ fn initialised(g: &mut Group<'_>, w: &Wave, track: &Track, step: &Step, index: u
             format!("reads {}, which nothing wrote", scalar_name(missing))
         });
     }
-    if uses.carry != Carry::None {
+    if !matches!(uses.carry, Carry::None | Carry::Wide) {
         return;
     }
     let lanes = if uses.all_lanes { !0 } else { w.exec() };
@@ -135,7 +135,8 @@ fn initialised(g: &mut Group<'_>, w: &Wave, track: &Track, step: &Step, index: u
         if data == Some(usize::from(run.first)) && spill {
             continue;
         }
-        for register in run.registers() {
+        let needed = if uses.carry == Carry::Wide { 1 } else { usize::MAX };
+        for register in run.registers().take(needed) {
             if let Some(lane) = track.initialised.missing(register, lanes) {
                 let accum = g.plan.accum;
                 g.sink.add(
@@ -216,6 +217,29 @@ fn mark(track: &mut Track, w: &Wave, step: &Step) {
             let holds = [0, 1].map(|n| {
                 let half = usize::from(step.inst.mods.op_sel >> n & 1);
                 w.vector(step.inst.src[n]).map_or(!0, |register| marks.vector[register + half])
+            });
+            if let Some(register) = w.vector(step.inst.dst) {
+                set(&mut marks.vector[register], holds[0], w.written);
+                set(&mut marks.vector[register + 1], holds[1], w.written);
+            }
+        }
+        Carry::Wide => {
+            marks.scalar |= uses.scalar_writes;
+            let high = uses.reads.iter().filter(|run| run.count == 2);
+            let holds =
+                high.fold(!0, |holds, run| holds & marks.vector[usize::from(run.first) + 1]);
+            if let Some(register) = w.vector(step.inst.dst) {
+                set(&mut marks.vector[register], !0, w.written);
+                set(&mut marks.vector[register + 1], holds, w.written);
+            }
+        }
+        Carry::Halves => {
+            let mods = &step.inst.mods;
+            let holds = [mods.op_sel, mods.op_sel_hi].map(|select| {
+                (0..3).fold(!0, |holds, n| match w.vector(step.inst.src[n]) {
+                    Some(register) => holds & marks.vector[register + usize::from(select >> n & 1)],
+                    None => holds,
+                })
             });
             if let Some(register) = w.vector(step.inst.dst) {
                 set(&mut marks.vector[register], holds[0], w.written);

@@ -37,6 +37,11 @@ pub(crate) enum Carry {
     Select,
     /// Two words, from sources 0 and 1.
     Packed,
+    /// 64-bit integers whose low halves do not depend on high ones: compilers leave high halves undefined where only the low
+    /// half of the result is used.
+    Wide,
+    /// Two singles, each from the halves that the modifiers pick of every source.
+    Halves,
     /// Destination and source 0 exchange lanes.
     Exchange,
     /// One lane of source 0 goes to a scalar register.
@@ -207,7 +212,6 @@ fn kind(inst: &Instruction, arch: Arch) -> Kind {
                 Err(error) => Kind::Unsupported(error.to_string()),
             }
         }
-        Encoding::Ds if inst.mods.gds => no("global data share is not modelled"),
         Encoding::Ds => match ops::lds(inst.opcode) {
             Some(op) => Kind::Lds(op),
             None => no("the LDS operation has no execution semantics here"),
@@ -349,6 +353,8 @@ fn carry(inst: &Instruction) -> Carry {
         | O::VWritelaneB32 => Carry::Copy,
         O::VCndmaskB32 => Carry::Select,
         O::VPkMovB32 => Carry::Packed,
+        O::VMadU64U32 | O::VMadI64I32 | O::VLshlAddU64 | O::VLshlrevB64 => Carry::Wide,
+        O::VPkFmaF32 | O::VPkMulF32 | O::VPkAddF32 => Carry::Halves,
         O::VSwapB32 | O::VPermlane16SwapB32 | O::VPermlane32SwapB32 => Carry::Exchange,
         O::VReadlaneB32 | O::VReadfirstlaneB32 => Carry::Lane,
         _ => Carry::None,

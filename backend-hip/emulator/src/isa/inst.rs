@@ -336,8 +336,6 @@ pub struct Modifiers {
     pub nt: bool,
     /// MUBUF and global: data goes to LDS at M0.
     pub lds: bool,
-    /// DS: global data share, which neither target has.
-    pub gds: bool,
     /// MUBUF: a VGPR holds an index.
     pub idxen: bool,
     /// MUBUF: a VGPR holds an offset. SMEM: the immediate offset is added to the one in a register.

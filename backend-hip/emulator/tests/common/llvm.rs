@@ -111,6 +111,25 @@ pub fn compile(source: &Path, arch: Arch, options: &[&str]) -> Result<TempPath, 
     if ok { Ok(object) } else { Err(errors) }
 }
 
+/// Compiles a kernel source to assembly.
+pub fn compile_to_text(source: &Path, arch: Arch, options: &[&str]) -> Result<String, String> {
+    let file = compile(source, arch, &[options, &["-S"]].concat())?;
+    std::fs::read_to_string(&file).map_err(|error| error.to_string())
+}
+
+/// Assembles and links a whole assembly file to a code object.
+pub fn assemble(text: &str, arch: Arch) -> Result<TempPath, String> {
+    let (source, object) = (scratch_file(".s"), scratch_file(".co"));
+    std::fs::write(&source, text).map_err(|error| error.to_string())?;
+    let (ok, _, errors) = run(Command::new(CLANG)
+        .args(["--target=amdgcn-amd-amdhsa", "-nogpulib", "-fuse-ld=lld"])
+        .arg(format!("-mcpu={arch}"))
+        .arg("-o")
+        .arg(&object)
+        .arg(&source));
+    if ok { Ok(object) } else { Err(errors) }
+}
+
 /// One line of a disassembly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {

@@ -51,7 +51,13 @@ fn fp8(arch: Arch) -> (Format, Format) {
 }
 
 /// Runs `kernel` on tiles of `tile` rows and columns and compares.
-fn check(kernel: &str, tile: usize, k: usize, workgroup: u32, formats: impl Fn(Arch) -> (Format, Format)) {
+fn check(
+    kernel: &str,
+    tile: usize,
+    k: usize,
+    workgroup: u32,
+    formats: impl Fn(Arch) -> (Format, Format),
+) {
     everywhere(SOURCE, |object| {
         if object.kernel(kernel).is_err() {
             return;
@@ -148,8 +154,10 @@ fn check_scaled(kernel: &str, tile: usize, k: usize, fa: Format, fb: Format) {
         };
         let (sa, sb) = (scales(m * blocks), scales(n * blocks));
         let mut gpu = Gpu::new([1, 2, 1], [64, 1, 1]);
-        let args = [("a", pack(fa, &a)), ("b", pack(fb, &b)), ("sa", sa.clone()), ("sb", sb.clone())];
-        let mut args: Vec<_> = args.iter().map(|(name, data)| gpu.input(name, data).into()).collect();
+        let args =
+            [("a", pack(fa, &a)), ("b", pack(fb, &b)), ("sa", sa.clone()), ("sb", sb.clone())];
+        let mut args: Vec<_> =
+            args.iter().map(|(name, data)| gpu.input(name, data).into()).collect();
         let pc = gpu.output::<f32>("c", m * n);
         args.extend([pc.into(), I32(n as i32), I32(k as i32)]);
         gpu.run(object, kernel, args);

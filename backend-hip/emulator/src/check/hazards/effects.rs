@@ -180,6 +180,9 @@ fn reads_destination(name: &str) -> bool {
 }
 
 /// Whether `op_sel` makes a VALU instruction write only a part of its destination.
+///
+/// Asked for VOP3 only. LLVM also keeps a wait state after packed instructions, whose high-half selection it takes for this
+/// bit; the documents have no such rule.
 fn selects_part(name: &str, op_sel: u8) -> bool {
     // Conversions to one or two narrow elements choose among four bytes, by two bits.
     let byte = name.starts_with("v_cvt_sr_") || name.starts_with("v_cvt_scalef32_");
@@ -253,7 +256,7 @@ impl HazardInfo {
             }
             Encoding::Ds => {
                 info.class |= class::MEMORY;
-                if name.ends_with("_addtid_b32") || inst.mods.gds {
+                if name.ends_with("_addtid_b32") {
                     info.class |= class::USES_M0;
                 }
             }
