@@ -24,7 +24,7 @@ fn sample() -> Option<&'static [u8]> {
                 return None;
             }
             let source = kernels::sources().into_iter().find(|p| p.ends_with("scratch.hip"))?;
-            let compiled = kernels::build(&source, Arch::Gfx942, &["-O1"])?;
+            let compiled = kernels::build(&source, Arch::Gfx942, &["-O1", "-g"])?;
             std::fs::read(&compiled.object).ok()
         })
         .as_deref()

@@ -6,7 +6,7 @@ use common::{kernels, llvm};
 use lapidary_cdna::isa::{Opcode, Program};
 use lapidary_cdna::loader::args::segment;
 use lapidary_cdna::loader::{
-    ArgValue, CodeObject, Geometry, HiddenArg, HiddenValues, LOAD_BASE, ValueKind,
+    ArgValue, CodeObject, Geometry, HiddenArg, HiddenValues, LOAD_BASE, LineTable, ValueKind,
 };
 use lapidary_cdna::{Arch, Error};
 
@@ -133,6 +133,39 @@ fn preloaded_arguments_show_in_the_descriptor() {
     let descriptor = object.kernel("gemm_f32").unwrap().descriptor;
     assert!(descriptor.kernarg_preload_dwords > 0);
     assert!(u16::from(descriptor.user_sgprs) >= u16::from(descriptor.kernarg_preload_dwords));
+}
+
+#[test]
+fn debug_information_places_every_instruction_on_a_line() {
+    let Some((object, bytes)) = load("vector_add", Arch::Gfx942, &["-O3", "-g"]) else { return };
+    let table = LineTable::parse(&bytes).unwrap();
+    let source = std::fs::read_to_string(
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels/vector_add.hip"),
+    )
+    .unwrap();
+    let number =
+        |text: &str| 1 + source.lines().position(|line| line.contains(text)).unwrap() as u32;
+    let (sum, body) = (number("a[i] + b[i]"), number("KERNEL vector_add")..=number("a[i] + b[i]"));
+    let program = Program::decode(&object, object.kernel("vector_add").unwrap()).unwrap();
+    let mut adds = 0;
+    for inst in &program.instructions[program.entry..] {
+        let Some(place) = table.lookup(inst.address) else { continue };
+        if inst.opcode == Opcode::VAddF32 {
+            assert_eq!(place.line, sum, "{inst}");
+            assert!(place.file.ends_with("vector_add.hip"), "{}", place.file);
+            adds += 1;
+        }
+        if place.line > 0 && place.file.ends_with("vector_add.hip") && adds == 0 {
+            assert!(body.contains(&place.line), "{inst} on line {}", place.line);
+        }
+        if inst.opcode == Opcode::SEndpgm {
+            break;
+        }
+    }
+    assert_eq!(adds, 1);
+    assert!(table.lookup(0).is_none());
+    let Some((_, bare)) = load("vector_add", Arch::Gfx942, &["-O3"]) else { return };
+    assert!(LineTable::parse(&bare).unwrap().is_empty());
 }
 
 #[test]

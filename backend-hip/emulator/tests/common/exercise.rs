@@ -3,7 +3,7 @@
 use lapidary_cdna::Arch;
 use lapidary_cdna::isa::{Program, decode};
 use lapidary_cdna::loader::args::segment;
-use lapidary_cdna::loader::{CodeObject, Geometry, HiddenValues, MAX_IMAGE_BYTES};
+use lapidary_cdna::loader::{CodeObject, Geometry, HiddenValues, LineTable, MAX_IMAGE_BYTES};
 
 /// Decodes one instruction and checks what an instruction always satisfies.
 pub fn instruction(arch: Arch, address: u64, bytes: &[u8]) {
@@ -20,6 +20,9 @@ pub fn instruction(arch: Arch, address: u64, bytes: &[u8]) {
 
 /// Loads a code object and decodes everything it leads to.
 pub fn code_object(bytes: &[u8]) {
+    if let Ok(table) = LineTable::parse(bytes) {
+        table.lookup(0x1900);
+    }
     let Ok(object) = CodeObject::parse(bytes) else { return };
     let total: u64 = object.segments.iter().map(|segment| segment.bytes.len() as u64).sum();
     assert!(total <= MAX_IMAGE_BYTES);
