@@ -7,8 +7,12 @@
 //! A block of 1024 bytes is 16 columns by 64 bytes of K, in the order in which the lanes of a wave
 //! load it. With `e` elements in 16 bytes, element (n, k) is element
 //! `(n/16)·16·K + (k/e)·16·e + (n mod 16)·e + k mod e`. N is padded to 16 and K to whole strips, with
-//! zeros. Four-bit integers are permuted within each group of eight, so that two masks unpack them:
-//! byte j of a group's four holds element j low and element 4 + j high.
+//! zeros.
+//!
+//! Four-bit integers are unpacked to 8 bits in registers, so that they follow the order of an 8-bit A:
+//! the 16 bytes of group g hold k = 16g to 16g + 15 of the block's first 64, then those of its second
+//! 64. Within each eight, byte j of four holds element j low and element 4 + j high: two masks unpack
+//! them in order.
 
 use rayon::prelude::*;
 
@@ -121,7 +125,11 @@ impl PackedLayout {
     fn place(&self, k: usize, n: usize) -> (usize, usize) {
         let bits = self.element.bits();
         let (byte, shift) = match self.element {
-            OperandType::I4 => (k / 8 * 4 + k % 4, k % 8 / 4 * 4),
+            OperandType::I4 => {
+                // k = 128·block + 64·half + 16·group + i.
+                let (half, group, i) = (k % 128 / 64, k % 64 / 16, k % 16);
+                (k / 128 * 64 + group * 16 + half * 8 + i / 8 * 4 + i % 4, i % 8 / 4 * 4)
+            }
             _ => (k * bits / 8, k * bits % 8),
         };
         let block = n / COLUMNS * (self.column_bytes() / BLOCK_K_BYTES) + byte / BLOCK_K_BYTES;
