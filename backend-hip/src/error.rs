@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::preshuffle::ConfigError;
 use crate::preshuffle::PackError;
+use crate::steps::StepError;
 use crate::target::Target;
 
 /// An error of the HIP backend, each with what was asked for and what is there.
@@ -67,6 +68,10 @@ pub enum HipError {
     /// A kernel configuration breaks a rule.
     #[error(transparent)]
     Config(#[from] ConfigError),
+
+    /// A step breaks a rule.
+    #[error(transparent)]
+    Step(#[from] StepError),
 
     /// B cannot be packed, or was packed for another kernel.
     #[error(transparent)]

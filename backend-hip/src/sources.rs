@@ -29,6 +29,19 @@ pub const ALL: &[Source] = sources![
     "preshuffle/schedule.h",
     "preshuffle/epilogue.h",
     "preshuffle/order.h",
+    "steps/common.h",
+    "steps/buffers.h",
+    "steps/buffered_loop.h",
+    "steps/vector_load.h",
+    "steps/1_naive.hip",
+    "steps/2_workgroup_tile.hip",
+    "steps/3_register_tile.hip",
+    "steps/4_buffered.hip",
+    "steps/5_vectorized.hip",
+    "steps/6_occupancy.hip",
+    "generic.hip",
+    "generic/tile.h",
+    "generic/compute.h",
 ];
 
 /// `main` and every file it includes, directly or not, each once, `main` first.

@@ -15,6 +15,7 @@ mod scales;
 pub use args::{Args, Launch};
 pub use choose::{Choice, ProblemClass, choose};
 pub use config::{ACopy, ConfigError, EpilogueTraits, OutputType, PreshuffleConfig, THREADS};
+pub(crate) use config::activation_code;
 pub use lds::{Access, Phases, conflict_cycles, swizzled_chunk};
 pub use operand::OperandType;
 pub use order::tile_of;
