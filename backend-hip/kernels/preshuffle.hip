@@ -31,6 +31,8 @@
 #include "preshuffle/a_strip.h"
 #include "preshuffle/b_strip.h"
 #include "preshuffle/schedule.h"
+#include "preshuffle/quad.h"
+#include "preshuffle/finish.h"
 #include "preshuffle/epilogue.h"
 #include "preshuffle/order.h"
 
@@ -179,6 +181,9 @@ void preshuffle(Args args) {
     // The loads of the epilogue's factors travel while the last strip is multiplied.
     Factors factors = load_factors(args, row0, wave_col0, tid % WAVE);
     multiply_strip(w, b0, in_lds, []() __attribute__((always_inline)) {});
+    // Nothing of the epilogue may start before: its addresses would need registers next to the
+    // fragments.
+    __builtin_amdgcn_sched_barrier(0);
 
     UNROLL for (int c = 1; c < CHAINS; ++c) {
         UNROLL for (int m = 0; m < M_REPEAT; ++m) {

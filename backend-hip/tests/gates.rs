@@ -33,7 +33,9 @@ fn llvm_mca(compiler: &Compiler) -> String {
 #[test]
 fn the_worked_example_on_gfx942_beats_the_targets() {
     let Some(compiler) = compiler() else { return };
-    let request = support::worked_example(Target::Gfx942).request().expect("a valid configuration");
+    let config = support::worked_example(Target::Gfx942);
+    assert_eq!((config.tile, config.lds_stage), ([64, 256, 128], 2));
+    let request = config.request().expect("a valid configuration");
     let assembly = compiler.assembly(&request).expect("it compiles");
     let resources = Resources::of(&assembly).expect("metadata");
     assert_eq!(resources.scratch, 0);
@@ -65,6 +67,18 @@ fn the_worked_example_on_gfx942_beats_the_targets() {
 }
 
 #[test]
+fn the_worked_example_on_gfx950_holds_two_waves() {
+    let Some(compiler) = compiler() else { return };
+    let request = support::worked_example(Target::Gfx950).request().expect("a valid configuration");
+    let assembly = compiler.assembly(&request).expect("it compiles");
+    let resources = Resources::of(&assembly).expect("metadata");
+    assert_eq!((resources.scratch, resources.agprs), (0, 0));
+    assert_eq!(resources.waves_per_simd(), 2, "{resources:?}");
+    let hot = HotLoop::of(&assembly).expect("a hot loop");
+    assert_eq!((hot.mix.mfma, hot.mix.lds_write, hot.mix.barrier), (64, 0, 2));
+}
+
+#[test]
 fn the_schedule_is_worth_its_name() {
     let Some(compiler) = compiler() else { return };
     for target in [Target::Gfx942, Target::Gfx950] {
@@ -86,8 +100,7 @@ fn gate(target: Target, configs: &[PreshuffleConfig]) {
     for config in configs {
         let request = config.request().unwrap_or_else(|e| panic!("{config}: {e}"));
         let assembly = compiler.assembly(&request).unwrap_or_else(|e| panic!("{config}: {e}"));
-        let hot = HotLoop::of(&assembly).unwrap_or_else(|e| panic!("{config}: {e}"));
-        let mix = hot.mix;
+        let mix = HotLoop::of(&assembly).unwrap_or_else(|e| panic!("{config}: {e}")).mix;
         assert_eq!(mix.readfirstlane, 0, "{target} {config}: a value of one lane in the hot loop");
         assert_eq!(mix.exec_mask, 0, "{target} {config}: a loop over lanes or a branch");
         assert_eq!(mix.scratch, 0, "{target} {config}: a spill in the hot loop");

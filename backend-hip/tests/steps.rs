@@ -14,7 +14,9 @@ use lapidary_hip::Target;
 use lapidary_hip::compile::Compiler;
 use lapidary_hip::inspect::Resources;
 use lapidary_hip::preshuffle::EpilogueTraits;
-use lapidary_hip::steps::{Arithmetic, LaunchHint, Params, Step, StepConfig, StepError, TileMovement};
+use lapidary_hip::steps::{
+    Arithmetic, LaunchHint, Params, Step, StepConfig, StepError, TileMovement,
+};
 
 /// Every step and variant that the target has.
 fn steps(target: Target) -> Vec<StepConfig> {

@@ -1,7 +1,4 @@
-// From sums to C: scales, alpha, beta, bias, activation, conversion, store.
-//
-//   x = sum · row_scale[m] · col_scale[n] · alpha + beta · C[m][n] + bias[n]
-//   C[m][n] = convert(activation(x))
+// The ways from a wave's sums to C.
 //
 // A lane holds row r and columns 4g..4g+3 of every 16×16 block (see mma.h), so one store writes four
 // elements. With C_SHUFFLE the blocks pass through LDS first, 16 rows of the tile at a time, and
@@ -11,12 +8,6 @@
 // Which tile this is, and who asks.
 struct Place {
     u32 batch, split, row0, col0, wave, tid;
-};
-
-struct Factors {
-    float row[HAS_ROW_SCALE ? M_REPEAT : 1];
-    f32x4 col[HAS_COL_SCALE ? N_REPEAT : 1];
-    Result bias[HAS_BIAS ? N_REPEAT : 1];
 };
 
 // Factors past M and N read as 0: their descriptors end with the vectors.
@@ -45,52 +36,6 @@ DEVICE Factors load_factors(const Args& args, u32 row0, u32 wave_col0, u32 lane)
         }
     }
     return f;
-}
-
-// ---- elements of C ----------------------------------------------------------------------------
-// Four neighbours in memory.
-struct Quad {
-    u32 word[OUT_BYTES];
-};
-
-DEVICE Quad to_quad(Result x) {
-    Quad q;
-    if constexpr (OUT_BYTES == 4) {
-        u32x4 words = __builtin_bit_cast(u32x4, x);
-        UNROLL for (int i = 0; i < 4; ++i) q.word[i] = words[i];
-    } else {
-        f32x4 f = __builtin_bit_cast(f32x4, x);
-        UNROLL for (int i = 0; i < 2; ++i) {
-            f32x2 pair = {f[2 * i], f[2 * i + 1]};
-            if constexpr (OUT_TYPE == T_F16) {
-                q.word[i] = __builtin_bit_cast(u32, __builtin_convertvector(pair, f16x2));
-            } else {
-                q.word[i] = __builtin_bit_cast(u32, __builtin_convertvector(pair, bf16x2));
-            }
-        }
-    }
-    return q;
-}
-
-DEVICE Result from_quad(Quad q) {
-    if constexpr (OUT_BYTES == 4) {
-        u32x4 words = {q.word[0], q.word[1], q.word[2], q.word[3]};
-        return __builtin_bit_cast(Result, words);
-    } else {
-        f32x4 f;
-        UNROLL for (int i = 0; i < 2; ++i) {
-            f32x2 pair;
-            if constexpr (OUT_TYPE == T_F16) {
-                pair = __builtin_convertvector(__builtin_bit_cast(f16x2, q.word[i]), f32x2);
-            } else {
-                pair[0] = __builtin_bit_cast(float, q.word[i] << 16);
-                pair[1] = __builtin_bit_cast(float, q.word[i] & 0xffff0000u);
-            }
-            f[2 * i] = pair[0];
-            f[2 * i + 1] = pair[1];
-        }
-        return __builtin_bit_cast(Result, f);
-    }
 }
 
 // Writes the elements of `q` whose column is below `columns`. Whole vectors only where C_VECTOR
@@ -137,31 +82,6 @@ DEVICE Quad load_quad(Buffer from, u32 offset, int columns) {
     return q;
 }
 
-// ---- the epilogue's arithmetic ----------------------------------------------------------------
-// `R` is Result; a template so that only the branch of this configuration's types is compiled.
-template <typename R>
-DEVICE R finish([[maybe_unused]] const Args& args, [[maybe_unused]] const Factors& f, Accumulator sum,
-                [[maybe_unused]] int mi, [[maybe_unused]] int ni, [[maybe_unused]] R old) {
-    R x = __builtin_convertvector(undo_shift(sum), R);
-    if constexpr (OUT_TYPE == T_I32) {
-        if constexpr (HAS_ALPHA) x *= (int)args.alpha;
-        if constexpr (HAS_BETA) x += (int)args.beta * old;
-        if constexpr (HAS_BIAS) x += f.bias[ni];
-        if constexpr (ACTIVATION == ACT_RELU) {
-            UNROLL for (int i = 0; i < 4; ++i) x[i] = x[i] < 0 ? 0 : x[i];
-        }
-    } else {
-        if constexpr (HAS_ROW_SCALE) x *= f.row[mi];
-        if constexpr (HAS_COL_SCALE) x *= f.col[ni];
-        if constexpr (HAS_ALPHA) x *= __builtin_bit_cast(float, args.alpha);
-        if constexpr (HAS_BETA) x += __builtin_bit_cast(float, args.beta) * old;
-        if constexpr (HAS_BIAS) x += f.bias[ni];
-        UNROLL for (int i = 0; i < 4; ++i) x[i] = activation<ACTIVATION>(x[i]);
-    }
-    return x;
-}
-
-// ---- the ways out -----------------------------------------------------------------------------
 // Split-K: raw sums, rows padded to four, added in order by reduce.hip.
 DEVICE void store_sums(const Args& args, const Accumulator (&acc)[M_REPEAT][N_REPEAT], Place p) {
     u64 row_bytes = (u64)((args.n + 3) / 4) * 16;

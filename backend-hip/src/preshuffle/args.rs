@@ -89,6 +89,26 @@ impl Args {
     }
 }
 
+impl Args {
+    /// Bytes of the workspace that split-K needs: raw sums of every range, rows padded to four.
+    #[must_use]
+    pub fn workspace_bytes(&self, batch: usize) -> u128 {
+        let row = u128::from(self.n).next_multiple_of(4) * 4;
+        batch as u128 * u128::from(self.splits) * u128::from(self.m) * row
+    }
+
+    /// The grid of the second pass of split-K: a thread for four elements of C. `None` past what a
+    /// dispatch can count, as for [`launch`](Self::launch).
+    #[must_use]
+    pub fn reduce_launch(&self, batch: usize) -> Option<Launch> {
+        let quads = u64::from(self.m) * u64::from(self.n).div_ceil(4);
+        let blocks = u32::try_from(quads.div_ceil(THREADS as u64)).ok()?;
+        blocks.checked_mul(THREADS as u32)?;
+        let batch = u32::try_from(batch).ok().filter(|&b| b <= 65536)?;
+        Some(Launch { grid: [blocks, batch, 1], threads: THREADS as u32 })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -452,6 +452,19 @@ impl PreshuffleConfig {
     /// # Errors
     /// As [`validate`](Self::validate).
     pub fn request(&self) -> Result<Request, ConfigError> {
+        self.request_of("preshuffle.hip")
+    }
+
+    /// What to compile for the pass that adds the sums of a split-K configuration and applies the
+    /// epilogue.
+    ///
+    /// # Errors
+    /// As [`validate`](Self::validate).
+    pub fn reduce_request(&self) -> Result<Request, ConfigError> {
+        Self { split_k: false, ..*self }.request_of("reduce.hip")
+    }
+
+    fn request_of(&self, kernel: &'static str) -> Result<Request, ConfigError> {
         self.validate()?;
         let e = &self.epilogue;
         let copy = match self.copy {
@@ -477,7 +490,7 @@ impl PreshuffleConfig {
             ("CFG_C_SHUFFLE", flag(self.c_shuffle)),
         ]
         .into_iter()
-        .fold(Request::new("preshuffle.hip", self.target), |request, (name, value)| {
+        .fold(Request::new(kernel, self.target), |request, (name, value)| {
             request.define(name, value)
         })
         .define("CFG_TILE_M", self.tile[0])

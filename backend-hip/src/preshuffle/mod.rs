@@ -6,6 +6,7 @@
 mod args;
 mod choose;
 mod config;
+mod device_pack;
 mod lds;
 mod operand;
 mod order;
@@ -14,8 +15,9 @@ mod scales;
 
 pub use args::{Args, Launch};
 pub use choose::{Choice, ProblemClass, choose};
-pub use config::{ACopy, ConfigError, EpilogueTraits, OutputType, PreshuffleConfig, THREADS};
 pub(crate) use config::activation_code;
+pub use config::{ACopy, ConfigError, EpilogueTraits, OutputType, PreshuffleConfig, THREADS};
+pub use device_pack::{PackArgs, pack_request};
 pub use lds::{Access, Phases, conflict_cycles, swizzled_chunk};
 pub use operand::OperandType;
 pub use order::tile_of;

@@ -309,9 +309,12 @@ impl StepConfig {
                 width as usize,
                 "it is 1, 2 or 4 and divides the K strip",
             ),
-            Step::Occupancy(_) => {
-                size(self.k_tile.is_multiple_of(4), "K strip", self.k_tile, "A is loaded four at a time")
-            }
+            Step::Occupancy(_) => size(
+                self.k_tile.is_multiple_of(4),
+                "K strip",
+                self.k_tile,
+                "A is loaded four at a time",
+            ),
             Step::Generic(movement, arithmetic) => self.validate_generic(movement, arithmetic),
             Step::Naive | Step::RegisterTile => Ok(()),
         }
@@ -322,9 +325,8 @@ impl StepConfig {
         movement: TileMovement,
         arithmetic: Arithmetic,
     ) -> Result<(), StepError> {
-        let needs = |needs| {
-            Err(StepError::Target { step: self.to_string(), needs, target: self.target })
-        };
+        let needs =
+            |needs| Err(StepError::Target { step: self.to_string(), needs, target: self.target });
         if arithmetic != Arithmetic::ScalarFma && !self.target.has_preshuffle() {
             return needs("the matrix cores of gfx942 or gfx950");
         }
@@ -348,7 +350,8 @@ impl StepConfig {
                 rule: "it must be a multiple of the instruction's K",
             });
         }
-        if matrix && (self.threads()[0] != 256 || self.block.iter().any(|b| !b.is_multiple_of(32))) {
+        if matrix && (self.threads()[0] != 256 || self.block.iter().any(|b| !b.is_multiple_of(32)))
+        {
             return Err(StepError::Size {
                 what: "block tile",
                 value: self.block[0],
@@ -427,7 +430,9 @@ impl fmt::Display for StepConfig {
             Step::Buffered { buffers } => write!(f, "4_buffered with {buffers} buffer(s)"),
             Step::Vectorized { width } => write!(f, "5_vectorized by {width}"),
             Step::Occupancy(hint) => write!(f, "6_occupancy {hint:?}"),
-            Step::Generic(movement, arithmetic) => write!(f, "7_generic {movement:?}/{arithmetic:?}"),
+            Step::Generic(movement, arithmetic) => {
+                write!(f, "7_generic {movement:?}/{arithmetic:?}")
+            }
         }?;
         let [m, n] = self.block;
         write!(f, " {m}x{n}x{}", self.k_tile)
@@ -451,7 +456,8 @@ mod tests {
         assert_eq!(step.lds_bytes(), config.workgroup_bytes());
         assert_eq!(step.threads()[0], config.workgroup_threads());
         let integers =
-            KernelConfig::of::<SingleBuffer<128, 128, 16>, lapidary_core::policy::ScalarMac<8, 8>>();
+            KernelConfig::of::<SingleBuffer<128, 128, 16>, lapidary_core::policy::ScalarMac<8, 8>>(
+            );
         assert!(matches!(
             StepConfig::of_policies(Target::Gfx942, &integers),
             Err(StepError::Policies { .. })
@@ -461,7 +467,9 @@ mod tests {
     #[test]
     fn matrix_cores_are_asked_for_where_they_are() {
         let refused = |target, movement, arithmetic| {
-            StepConfig::new(target, Step::Generic(movement, arithmetic)).request().expect_err("refused")
+            StepConfig::new(target, Step::Generic(movement, arithmetic))
+                .request()
+                .expect_err("refused")
         };
         let message =
             refused(Target::Gfx1100, TileMovement::SingleBuffer, Arithmetic::MfmaF32).to_string();

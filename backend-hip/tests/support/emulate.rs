@@ -4,33 +4,33 @@ use std::sync::Arc;
 
 use lapidary_cdna::exec::{Launch, Machine, Order, Prepared, Report};
 use lapidary_cdna::loader::{ArgValue, CodeObject};
-use lapidary_hip::compile::{Cache, Compiler};
+use lapidary_hip::compile::{Cache, Compiler, Request};
 use lapidary_hip::preshuffle::{
     ACopy, Args, OperandType, OutputType, PackedB, PackedScales, PreshuffleConfig, SourceB,
 };
 
 /// Numbers of a fixed sequence.
-pub struct Sequence(u64);
+pub(crate) struct Sequence(u64);
 
 impl Sequence {
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(2).wrapping_add(1))
     }
 
     /// A number below `end`.
-    pub fn below(&mut self, end: u64) -> u64 {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
         (self.0 >> 33) % end
     }
 
     /// An integer from −3 to 3.
-    pub fn small(&mut self) -> i32 {
+    pub(crate) fn small(&mut self) -> i32 {
         self.below(7) as i32 - 3
     }
 }
 
 /// Puts an integer from −3 to 3 into `bytes` as element `index`.
-pub fn put(element: OperandType, bytes: &mut [u8], index: usize, value: i32) {
+pub(crate) fn put(element: OperandType, bytes: &mut [u8], index: usize, value: i32) {
     use OperandType as T;
     let magnitude = |codes: [u8; 4], sign: u8| {
         codes[value.unsigned_abs() as usize] | if value < 0 { sign } else { 0 }
@@ -57,39 +57,46 @@ fn put_nibble(bytes: &mut [u8], index: usize, nibble: u8) {
     bytes[index / 2] = bytes[index / 2] & !(0xf << shift) | nibble << shift;
 }
 
+/// Compiles and decodes a kernel.
+pub(crate) fn prepare(compiler: &Compiler, request: &Request, kernel: &str) -> Prepared {
+    let object = compiler.compile(request).unwrap_or_else(|error| panic!("{error}"));
+    let object = Arc::new(CodeObject::parse(&object.bytes).expect("a code object"));
+    Prepared::new(&object, kernel).expect("the kernel decodes")
+}
+
 /// What a run gave.
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// The emulator's report.
-    pub report: Report,
+    pub(crate) report: Report,
     /// C as f64, row-major.
-    pub found: Vec<f64>,
+    pub(crate) found: Vec<f64>,
     /// The expected values, before rounding to the output type.
-    pub expected: Vec<f64>,
+    pub(crate) expected: Vec<f64>,
     /// C's raw bytes, gaps between rows included.
-    pub raw: Vec<u8>,
+    pub(crate) raw: Vec<u8>,
     /// Bytes outside C's elements that changed.
-    pub broken_canaries: usize,
+    pub(crate) broken_canaries: usize,
 }
 
 /// One problem for one configuration.
 #[derive(Clone, Copy, Debug)]
-pub struct Case {
-    pub config: PreshuffleConfig,
-    pub m: usize,
-    pub n: usize,
-    pub k: usize,
-    pub splits: usize,
-    pub order: Order,
-    pub seed: u64,
+pub(crate) struct Case {
+    pub(crate) config: PreshuffleConfig,
+    pub(crate) m: usize,
+    pub(crate) n: usize,
+    pub(crate) k: usize,
+    pub(crate) splits: usize,
+    pub(crate) order: Order,
+    pub(crate) seed: u64,
     /// A row of A that holds nothing but NaN.
-    pub nan_row: Option<usize>,
+    pub(crate) nan_row: Option<usize>,
 }
 
 /// Fills gaps: a NaN in every float type it is read as, and an odd value in integers.
 const CANARY: u8 = 0xff;
 
 impl Case {
-    pub fn new(config: PreshuffleConfig, [m, n, k]: [usize; 3]) -> Self {
+    pub(crate) fn new(config: PreshuffleConfig, [m, n, k]: [usize; 3]) -> Self {
         let mut config = config;
         // Vectors need whole multiples.
         if !n.is_multiple_of(config.c_vector) {
@@ -99,15 +106,36 @@ impl Case {
     }
 
     /// Compiles and runs.
-    pub fn run(&self, compiler: &Compiler) -> Outcome {
+    pub(crate) fn run(&self, compiler: &Compiler) -> Outcome {
         let request = self.config.request().unwrap_or_else(|e| panic!("{}: {e}", self.config));
-        let object = compiler.compile(&request).unwrap_or_else(|e| panic!("{}: {e}", self.config));
-        let object = Arc::new(CodeObject::parse(&object.bytes).expect("a code object"));
-        let kernel = Prepared::new(&object, "preshuffle").expect("the kernel decodes");
-        self.run_prepared(&kernel)
+        let kernel = prepare(compiler, &request, "preshuffle");
+        let reduce = self.config.split_k.then(|| {
+            let request = self.config.reduce_request().expect("a valid configuration");
+            prepare(compiler, &request, "reduce")
+        });
+        self.run_prepared(&kernel, reduce.as_ref())
     }
 
-    fn run_prepared(&self, kernel: &Prepared) -> Outcome {
+    fn launch(
+        &self,
+        machine: &mut Machine,
+        kernel: &Prepared,
+        args: &Args,
+        launch: Option<lapidary_hip::preshuffle::Launch>,
+    ) -> Report {
+        let launch = launch.expect("the grid fits");
+        let args = vec![ArgValue::Bytes(bytemuck::bytes_of(args).to_vec())];
+        let launch = Launch {
+            grid: launch.grid,
+            workgroup: [launch.threads, 1, 1],
+            args,
+            order: self.order,
+            ..Launch::default()
+        };
+        machine.launch(kernel, &launch).unwrap_or_else(|error| panic!("{}: {error}", self.config))
+    }
+
+    fn run_prepared(&self, kernel: &Prepared, reduce: Option<&Prepared>) -> Outcome {
         let Self { config, m, n, k, .. } = *self;
         let mut numbers = Sequence::new(self.seed);
         let mut machine = Machine::new();
@@ -168,8 +196,7 @@ impl Case {
         let (col_scale, col_scales) = floats("col_scale", n, &mut power);
         let mut bias_values = Sequence::new(self.seed + 200);
         let (float_bias, biases) = floats("bias", n, &mut || bias_values.small() as f32);
-        let integer_bias: Vec<u8> =
-            biases.iter().flat_map(|&v| (v as i32).to_le_bytes()).collect();
+        let integer_bias: Vec<u8> = biases.iter().flat_map(|&v| (v as i32).to_le_bytes()).collect();
 
         // MX scales: 2^-2 to 2^2.
         let blocks = k / 32;
@@ -205,33 +232,31 @@ impl Case {
         if e.beta {
             for row in 0..m {
                 for col in 0..n {
-                    encode(config.output, &mut c[row * c_stride + col * size..], old[row * n + col]);
+                    encode(
+                        config.output,
+                        &mut c[row * c_stride + col * size..],
+                        old[row * n + col],
+                    );
                 }
             }
         }
         args.c_stride = c_stride as u64;
         args.c = machine.memory.alloc_from("C", &c).expect("memory");
-        let sums_bytes = self.splits * m * n.next_multiple_of(4) * 4;
         if config.split_k {
-            args.workspace =
-                machine.memory.alloc("sums", sums_bytes as u64).expect("memory");
+            let bytes = args.workspace_bytes(1) as u64;
+            args.workspace = machine.memory.alloc("sums", bytes).expect("memory");
         }
 
-        let launch = args.launch(1).expect("the grid fits");
-        let report = machine
-            .launch(
-                kernel,
-                &Launch {
-                    grid: launch.grid,
-                    workgroup: [launch.threads, 1, 1],
-                    args: vec![ArgValue::Bytes(bytemuck::bytes_of(&args).to_vec())],
-                    order: self.order,
-                    ..Launch::default()
-                },
-            )
-            .unwrap_or_else(|error| panic!("{config}: {error}"));
+        let mut report = self.launch(&mut machine, kernel, &args, args.launch(1));
+        if let Some(reduce) = reduce {
+            // The first pass is judged with the second.
+            let second = self.launch(&mut machine, reduce, &args, args.reduce_launch(1));
+            report.findings.extend(second.findings);
+            report.complete &= second.complete;
+        }
 
-        let scale = |a: usize, b: usize| 2f64.powi(i32::from(a_scales[a]) + i32::from(b_scales[b]) - 254);
+        let scale =
+            |a: usize, b: usize| 2f64.powi(i32::from(a_scales[a]) + i32::from(b_scales[b]) - 254);
         let mut expected = Vec::with_capacity(m * n);
         for row in 0..m {
             for col in 0..n {
@@ -269,28 +294,11 @@ impl Case {
             let gap = row * c_stride + n * size..(row + 1) * c_stride;
             broken_canaries += raw[gap].iter().filter(|&&byte| byte != CANARY).count();
         }
-        let found = if config.split_k {
-            let sums = machine.memory.read(args.workspace, sums_bytes).expect("the sums");
-            add_sums(&sums, config.a == OperandType::I8, self.splits, m, n)
-        } else {
-            (0..m * n)
-                .map(|i| decode(config.output, &raw[i / n * c_stride + i % n * size..]))
-                .collect()
-        };
+        let found = (0..m * n)
+            .map(|i| decode(config.output, &raw[i / n * c_stride + i % n * size..]))
+            .collect();
         Outcome { report, found, expected, raw, broken_canaries }
     }
-}
-
-/// Adds the partial sums of a split-K run.
-fn add_sums(bytes: &[u8], integer: bool, splits: usize, m: usize, n: usize) -> Vec<f64> {
-    let padded = n.next_multiple_of(4);
-    let value = |index: usize| {
-        let word: [u8; 4] = bytes[index * 4..][..4].try_into().expect("four bytes");
-        if integer { f64::from(i32::from_le_bytes(word)) } else { f64::from(f32::from_le_bytes(word)) }
-    };
-    (0..m * n)
-        .map(|i| (0..splits).map(|s| value((s * m + i / n) * padded + i % n)).sum())
-        .collect()
 }
 
 fn encode(output: OutputType, to: &mut [u8], value: i32) {
@@ -318,7 +326,7 @@ fn decode(output: OutputType, from: &[u8]) -> f64 {
 }
 
 /// `value` rounded to the output type once. Expected values are exact in f32 here.
-pub fn rounded(output: OutputType, value: f64) -> f64 {
+pub(crate) fn rounded(output: OutputType, value: f64) -> f64 {
     match output {
         OutputType::F16 => half::f16::from_f32(value as f32).to_f64(),
         OutputType::BF16 => half::bf16::from_f32(value as f32).to_f64(),
@@ -327,7 +335,7 @@ pub fn rounded(output: OutputType, value: f64) -> f64 {
 }
 
 /// The compiler with the user's cache, or a line that says why there is none.
-pub fn compiler() -> Option<Compiler> {
+pub(crate) fn compiler() -> Option<Compiler> {
     match Compiler::find() {
         Ok(compiler) => Some(compiler.with_cache(Cache::of_user())),
         Err(error @ lapidary_hip::HipError::CompilerNotFound { .. }) => {

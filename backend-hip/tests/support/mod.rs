@@ -2,33 +2,48 @@
 
 use lapidary_core::Activation;
 use lapidary_hip::Target;
-use lapidary_hip::preshuffle::{ACopy, EpilogueTraits, OperandType, OutputType, PreshuffleConfig};
+use lapidary_hip::preshuffle::{
+    ACopy, EpilogueTraits, OperandType, OutputType, PreshuffleConfig, ProblemClass, choose,
+};
 
 /// The flavours of 8-bit floats a target reads: e4m3 and e5m2.
-pub fn fp8(target: Target) -> (OperandType, OperandType) {
+pub(crate) fn fp8(target: Target) -> (OperandType, OperandType) {
     match target {
         Target::Gfx950 => (OperandType::E4m3, OperandType::E5m2),
         _ => (OperandType::E4m3Fnuz, OperandType::E5m2Fnuz),
     }
 }
 
-/// The kernel of the guide's example: fp8, 64×256×128, bf16 output with scales and bias.
-pub fn worked_example(target: Target) -> PreshuffleConfig {
-    PreshuffleConfig {
+/// M, N and K of the guide's example.
+pub(crate) const WORKED: [usize; 3] = [5120, 5120, 8320];
+
+/// The kernel that is chosen for the guide's example: fp8, bf16 output with scales and bias.
+pub(crate) fn worked_example(target: Target) -> PreshuffleConfig {
+    let element = fp8(target).0;
+    let class = ProblemClass {
+        m: WORKED[0],
+        n: WORKED[1],
+        k: WORKED[2],
+        batch: 1,
+        a: element,
+        b: element,
         output: OutputType::BF16,
+        block_scaled: false,
         epilogue: EpilogueTraits {
             row_scale: true,
             col_scale: true,
             bias: true,
             ..EpilogueTraits::default()
         },
-        xcd_group: 4,
-        ..PreshuffleConfig::new(target, fp8(target).0, [64, 256, 128])
-    }
+        a_aligned: true,
+        c_alignment: 8,
+        compute_units: if target == Target::Gfx950 { 256 } else { 304 },
+    };
+    choose(target, &class).expect("a configuration").config
 }
 
 /// Every operand pair of a target, with a small tile.
-pub fn operand_pairs(target: Target) -> Vec<PreshuffleConfig> {
+pub(crate) fn operand_pairs(target: Target) -> Vec<PreshuffleConfig> {
     use OperandType as T;
     let (e4m3, e5m2) = fp8(target);
     let new = |element, tile| PreshuffleConfig::new(target, element, tile);
@@ -57,7 +72,7 @@ pub fn operand_pairs(target: Target) -> Vec<PreshuffleConfig> {
 }
 
 /// Every way of copying, staging, scheduling and storing, on one operand pair.
-pub fn movements(target: Target) -> Vec<PreshuffleConfig> {
+pub(crate) fn movements(target: Target) -> Vec<PreshuffleConfig> {
     let mut all = Vec::new();
     for lds_stage in [1, 2] {
         for copy in [ACopy::Synchronous, ACopy::Direct, ACopy::Guarded] {
@@ -82,7 +97,7 @@ pub fn movements(target: Target) -> Vec<PreshuffleConfig> {
 }
 
 /// Every epilogue part with every output, on i8 operands (which have all four outputs).
-pub fn epilogues(target: Target) -> Vec<PreshuffleConfig> {
+pub(crate) fn epilogues(target: Target) -> Vec<PreshuffleConfig> {
     let mut all = Vec::new();
     for output in [OutputType::F32, OutputType::F16, OutputType::BF16, OutputType::I32] {
         let integer = output == OutputType::I32;
@@ -113,7 +128,7 @@ pub fn epilogues(target: Target) -> Vec<PreshuffleConfig> {
 }
 
 /// Tiles the chooser hands out, and split-K.
-pub fn tiles(target: Target) -> Vec<PreshuffleConfig> {
+pub(crate) fn tiles(target: Target) -> Vec<PreshuffleConfig> {
     let (e4m3, _) = fp8(target);
     let new = |element, tile| PreshuffleConfig::new(target, element, tile);
     let mut all = vec![
@@ -132,15 +147,5 @@ pub fn tiles(target: Target) -> Vec<PreshuffleConfig> {
         all.push(PreshuffleConfig { copy: ACopy::Direct, ..new(e4m3, [128, 256, 128]) });
         all.push(new(OperandType::E2m1, [64, 256, 256]));
     }
-    all
-}
-
-/// All of the above.
-pub fn all(target: Target) -> Vec<PreshuffleConfig> {
-    let mut all = vec![worked_example(target)];
-    all.extend(operand_pairs(target));
-    all.extend(movements(target));
-    all.extend(epilogues(target));
-    all.extend(tiles(target));
     all
 }
