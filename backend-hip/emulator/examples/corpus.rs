@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     let mut differences = Vec::new();
 
     let mut tally = Tally::default();
-    let compiled = kernels::build_all();
+    let compiled = kernels::build_all(&kernels::CONFIGURATIONS);
     for kernel in &compiled {
         tally.compare(kernel.arch, &kernel.name, &llvm::objdump(&kernel.object));
     }

@@ -172,6 +172,7 @@ fn debug_information_places_every_instruction_on_a_line() {
 fn what_is_no_code_object_is_refused_by_name() {
     let reason = |bytes: &[u8]| CodeObject::parse(bytes).unwrap_err().to_string();
     assert!(reason(b"").contains("not an AMDGPU code object"));
+    assert!(reason(b"__CLANG_OFFLOAD_BUNDLE__\x01").contains("offload bundle"));
     assert!(reason(b"\x7fELF nothing more").contains("not an AMDGPU code object"));
     let Some((object, bytes)) = load("vector_add", Arch::Gfx942, &["-O3"]) else { return };
     assert!(matches!(object.kernel("absent"), Err(Error::UnknownKernel { .. })));

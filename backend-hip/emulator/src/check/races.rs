@@ -19,6 +19,8 @@ struct Word {
     readers: u64,
     write_step: u32,
     read_step: u32,
+    /// Four bits: which bytes were ever written.
+    initialised: u8,
 }
 
 const ATOMIC: u32 = 0x80;
@@ -62,8 +64,6 @@ pub(crate) enum ConflictKind {
 #[derive(Debug)]
 pub(crate) struct Shadow {
     words: Vec<Word>,
-    /// Four bits a dword: which bytes were ever written.
-    initialised: Vec<u8>,
     flights: Vec<Option<InFlight>>,
     in_flight: usize,
     epoch: u32,
@@ -71,7 +71,7 @@ pub(crate) struct Shadow {
 
 /// The byte mask of the dword's bits 0 to 3 widened to whole bytes.
 fn wide_mask(bytes: u8) -> u32 {
-    (u32::from(bytes) * 0x0020_4081 & 0x0101_0101) * 0xff
+    ((u32::from(bytes) * 0x0020_4081) & 0x0101_0101) * 0xff
 }
 
 impl Shadow {
@@ -79,7 +79,6 @@ impl Shadow {
         let dwords = bytes.div_ceil(4);
         Shadow {
             words: vec![Word::default(); dwords],
-            initialised: vec![0; dwords],
             flights: vec![None; dwords],
             in_flight: 0,
             epoch: 1,
@@ -91,11 +90,12 @@ impl Shadow {
         self.epoch += 1;
     }
 
+    #[inline]
     fn word(&mut self, dword: usize) -> &mut Word {
         let epoch = self.epoch;
         let word = &mut self.words[dword];
         if word.epoch != epoch {
-            *word = Word { epoch, ..Word::default() };
+            *word = Word { epoch, initialised: word.initialised, ..Word::default() };
         }
         word
     }
@@ -133,10 +133,10 @@ impl Shadow {
         step: u32,
         atomic: bool,
     ) -> Option<Conflict> {
-        self.initialised[dword] |= bytes;
         let flying = if self.in_flight > 0 { self.flights[dword] } else { None };
         let word = self.word(dword);
         let mask = wide_mask(bytes);
+        word.initialised |= bytes;
         let before = *word;
         let tag = (wave + 1) | if atomic { ATOMIC } else { 0 };
         word.writers = word.writers & !mask | (tag * 0x0101_0101) & mask;
@@ -167,7 +167,40 @@ impl Shadow {
 
     /// Whether all marked bytes of the dword were written.
     pub(crate) fn is_initialised(&self, dword: usize, bytes: u8) -> bool {
-        self.initialised[dword] & bytes == bytes
+        self.words[dword].initialised & bytes == bytes
+    }
+
+    /// As [`Shadow::read`] of a whole dword while nothing is in flight: whether it is written and free of conflicts. Where not,
+    /// [`Shadow::read`] says why.
+    #[inline]
+    pub(crate) fn read_whole(&mut self, dword: usize, wave: u32, step: u32) -> bool {
+        let word = self.word(dword);
+        word.readers |= 0x0001_0001_0001_0001 << wave;
+        word.read_step = step;
+        let own = word.writers == 0 || word.writers == (wave + 1) * 0x0101_0101;
+        own && word.initialised == 0xf
+    }
+
+    /// As [`Shadow::write`] of a whole dword while nothing is in flight: whether it is free of conflicts. Where not, nothing is
+    /// recorded, and [`Shadow::write`] says why.
+    #[inline]
+    pub(crate) fn write_whole(&mut self, dword: usize, wave: u32, step: u32) -> bool {
+        let word = self.word(dword);
+        let tag = (wave + 1) * 0x0101_0101;
+        let readers = word.readers & !(0x0001_0001_0001_0001 << wave);
+        if word.writers != 0 && word.writers != tag || readers != 0 {
+            return false;
+        }
+        word.writers = tag;
+        word.write_step = step;
+        word.initialised = 0xf;
+        true
+    }
+
+    /// Whether no access is in flight.
+    #[inline]
+    pub(crate) fn is_settled(&self) -> bool {
+        self.in_flight == 0
     }
 
     /// Marks a dword as in flight.

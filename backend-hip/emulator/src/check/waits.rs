@@ -108,14 +108,15 @@ impl Waits {
 
     /// A wait until the counter is at most `count`; the operations that are thereby complete go to `done`.
     pub(crate) fn wait(&mut self, counter: Counter, count: usize, done: &mut Vec<Op>) {
-        let before = done.len();
         let queue = self.queue(counter);
-        if queue.is_empty() {
+        // Every rule below asks for more outstanding operations than the count.
+        if queue.len() <= count {
             return;
         }
+        let before = done.len();
         let mut later = queue.iter().filter(|op| op.in_order).count();
-        let mut kept = VecDeque::with_capacity(queue.len());
-        for op in queue.drain(..) {
+        for _ in 0..queue.len() {
+            let Some(op) = queue.pop_front() else { break };
             let outstanding = if op.in_order { later } else { 1 };
             if op.in_order {
                 later -= 1;
@@ -123,10 +124,9 @@ impl Waits {
             if outstanding > count {
                 done.push(op);
             } else {
-                kept.push_back(op);
+                queue.push_back(op);
             }
         }
-        *queue = kept;
         if done.len() > before {
             self.rebuild();
         }

@@ -5,7 +5,7 @@ use super::ops::MemoryOp;
 use super::plan::{Carry, Kind, Step};
 use super::wave::{Track, Wave};
 use crate::check::FindingKind;
-use crate::check::races::Flight;
+use crate::check::races::{Flight, Shadow};
 use crate::check::waits::Counter;
 use crate::isa::{Encoding, Opcode};
 
@@ -292,6 +292,9 @@ fn land(g: &mut Group<'_>, wave: u32) {
     let mut done = std::mem::take(&mut g.done);
     for op in done.drain(..) {
         let Some(touch) = op.lds else { continue };
+        if g.lds.shadow.as_ref().is_none_or(Shadow::is_settled) {
+            continue;
+        }
         let mut conflicts = Vec::new();
         if let Some(shadow) = &mut g.lds.shadow {
             touch.for_each(|dword| {

@@ -203,42 +203,48 @@ fn class(kind: &Kind, opcode: Opcode) -> Class {
     }
 }
 
-/// One phase of an LDS instruction: the lanes that access the banks at the same time.
-type Phase = u64;
-
-/// How an LDS instruction is cut into phases, and over how many banks of four bytes.
+/// How an LDS instruction is cut into phases, the lanes of each, and over how many banks of four bytes.
+#[derive(Clone, Copy)]
 struct Phases {
     banks: u32,
-    phases: Vec<Phase>,
+    masks: [u64; 16],
+    count: usize,
 }
 
-/// Phases of `lanes` consecutive lanes.
-fn consecutive(banks: u32, lanes: u32) -> Phases {
-    let phases = (0..64 / lanes)
-        .map(|n| if lanes == 64 { !0 } else { ((1u64 << lanes) - 1) << (n * lanes) })
-        .collect();
-    Phases { banks, phases }
+/// Phases of `lanes` consecutive lanes, a power of two from 4 to 64.
+const fn consecutive(banks: u32, lanes: u32) -> Phases {
+    let mut masks = [0; 16];
+    let count = (64 / lanes) as usize;
+    let mut n = 0;
+    while n < count {
+        masks[n] = if lanes == 64 { !0 } else { ((1u64 << lanes) - 1) << (n as u32 * lanes) };
+        n += 1;
+    }
+    Phases { banks, masks, count }
 }
 
-/// Phases of one half wave, given as lane ranges, and the same 32 lanes on.
-fn mirrored(banks: u32, half: &[&[std::ops::RangeInclusive<u32>]]) -> Phases {
-    let mask = |ranges: &[std::ops::RangeInclusive<u32>]| {
-        ranges.iter().cloned().flatten().fold(0u64, |mask, lane| mask | 1 << lane)
-    };
-    let first: Vec<Phase> = half.iter().map(|ranges| mask(ranges)).collect();
-    let second = first.iter().map(|phase| phase << 32).collect::<Vec<_>>();
-    Phases { banks, phases: first.into_iter().chain(second).collect() }
+/// Phases of the lower half wave, and the same 32 lanes on.
+const fn mirrored<const N: usize>(banks: u32, half: [u64; N]) -> Phases {
+    let mut masks = [0; 16];
+    let mut n = 0;
+    while n < N {
+        masks[n] = half[n];
+        masks[N + n] = half[n] << 32;
+        n += 1;
+    }
+    Phases { banks, masks, count: 2 * N }
 }
+
+/// Lanes 0-3 and 20-23, 4-7 and 16-19, 8-11 and 28-31, 12-15 and 24-27.
+const EIGHTS: [u64; 4] = [0x00f0_000f, 0x000f_00f0, 0xf000_0f00, 0x0f00_f000];
+/// Lanes 0-3, 12-15 and 20-27; 4-11, 16-19 and 28-31.
+const SIXTEENS: [u64; 2] = [0x0ff0_f00f, 0xf00f_0ff0];
 
 /// The published phase rules; where none is published, phases of consecutive lanes that fill the banks once.
 fn phases(arch: Arch, bytes: u32, write: bool) -> Phases {
-    let eights: [&[std::ops::RangeInclusive<u32>]; 4] =
-        [&[0..=3, 20..=23], &[4..=7, 16..=19], &[8..=11, 28..=31], &[12..=15, 24..=27]];
     match (arch, bytes, write) {
-        (Arch::Gfx942, 16, false) | (Arch::Gfx950, 12, false) => mirrored(32, &eights),
-        (Arch::Gfx950, 16, false) => {
-            mirrored(64, &[&[0..=3, 12..=15, 20..=27], &[4..=11, 16..=19, 28..=31]])
-        }
+        (Arch::Gfx942, 16, false) | (Arch::Gfx950, 12, false) => mirrored(32, EIGHTS),
+        (Arch::Gfx950, 16, false) => mirrored(64, SIXTEENS),
         (_, 16, true) => consecutive(32, 8),
         (Arch::Gfx950, 8, true) => consecutive(32, 16),
         _ => {
@@ -247,6 +253,9 @@ fn phases(arch: Arch, bytes: u32, write: bool) -> Phases {
         }
     }
 }
+
+/// Marks a bank that no dword was counted in.
+const NO_DWORD: u32 = u32::MAX;
 
 /// LDS cycles beyond the conflict-free count of one instruction: in each phase, the most distinct dwords in one bank, less
 /// one.
@@ -260,20 +269,32 @@ pub(crate) fn conflict_cycles(
     let rules = phases(arch, bytes, write);
     let dwords = bytes.div_ceil(4);
     let mut cycles = 0;
-    let mut touched: Vec<u32> = Vec::with_capacity(256);
-    for phase in rules.phases {
-        touched.clear();
-        for lane in (0..64).filter(|lane| (phase & lanes) >> lane & 1 == 1) {
-            touched.extend((0..dwords).map(|n| at[lane] / 4 + n));
+    for &phase in &rules.masks[..rules.count] {
+        let mut first = [NO_DWORD; 64];
+        let mut count = [0u8; 64];
+        // Dwords beyond the first of their bank, of which a phase has at most 64.
+        let mut more = [NO_DWORD; 64];
+        let mut extra = 0;
+        let mut most = 1;
+        let mut active = phase & lanes;
+        while active != 0 {
+            let lane = active.trailing_zeros() as usize;
+            active &= active - 1;
+            for n in 0..dwords {
+                let dword = at[lane] / 4 + n;
+                let bank = (dword % rules.banks) as usize;
+                if first[bank] == NO_DWORD {
+                    first[bank] = dword;
+                    count[bank] = 1;
+                } else if first[bank] != dword && !more[..extra].contains(&dword) && extra < 64 {
+                    more[extra] = dword;
+                    extra += 1;
+                    count[bank] += 1;
+                    most = most.max(count[bank]);
+                }
+            }
         }
-        touched.sort_unstable();
-        touched.dedup();
-        let mut banks = [0u32; 64];
-        for dword in &touched {
-            banks[(dword % rules.banks) as usize] += 1;
-        }
-        let most = banks.iter().copied().max().unwrap_or(0);
-        cycles += u64::from(most.saturating_sub(1));
+        cycles += u64::from(most - 1);
     }
     cycles
 }
@@ -283,7 +304,7 @@ pub(crate) fn cache_lines(at: &[u64; 64], lanes: u64, bytes: u64) -> u64 {
     let mut lines: Vec<u64> = Vec::with_capacity(128);
     for lane in (0..64).filter(|lane| lanes >> lane & 1 == 1) {
         let first = at[lane] / CACHE_LINE;
-        let last = (at[lane] + bytes - 1) / CACHE_LINE;
+        let last = at[lane].saturating_add(bytes - 1) / CACHE_LINE;
         lines.extend(first..=last);
     }
     lines.sort_unstable();
@@ -333,7 +354,7 @@ mod tests {
 
     #[test]
     fn lines_are_counted_once() {
-        let at: [u64; 64] = std::array::from_fn(|lane| 1 << 20 | lane as u64 * 4);
+        let at: [u64; 64] = std::array::from_fn(|lane| (1 << 20) + lane as u64 * 4);
         assert_eq!(cache_lines(&at, !0, 4), 2);
         assert_eq!(cache_lines(&at, 1, 4), 1);
         let wide: [u64; 64] = std::array::from_fn(|lane| lane as u64 * 256);

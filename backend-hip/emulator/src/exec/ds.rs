@@ -109,6 +109,108 @@ fn mark_written(
     }
 }
 
+/// Whether every active lane's access of whole dwords lies inside LDS at its natural alignment.
+#[inline]
+fn all_regular(g: &Group<'_>, at: &Lanes, exec: u64, bytes: u32) -> bool {
+    let (mut top, mut bits) = (0u32, 0u32);
+    for (lane, &address) in at.iter().enumerate() {
+        let active = ((exec >> lane & 1) as u32).wrapping_neg();
+        top = top.max(address & active);
+        bits |= address & active;
+    }
+    u64::from(bits) & (alignment(bytes) - 1) == 0 && g.lds.holds(top, bytes)
+}
+
+/// Reads `bytes` bytes, whole dwords, for every active lane into the registers from `dst` on.
+#[inline]
+fn read_registers<const C: bool>(
+    g: &mut Group<'_>,
+    w: &mut Wave,
+    index: usize,
+    at: &Lanes,
+    dst: usize,
+    bytes: u32,
+) {
+    let exec = w.exec();
+    let count = (bytes / 4) as usize;
+    let mut regular = all_regular(g, at, exec, bytes);
+    if C && regular
+        && let Some(shadow) = &mut g.lds.shadow
+    {
+        regular = shadow.is_settled();
+        for lane in lanes(if regular { exec } else { 0 }) {
+            let first = (at[lane] / 4) as usize;
+            for dword in first..first + count {
+                regular &= shadow.read_whole(dword, w.id, index as u32);
+            }
+        }
+    }
+    if regular {
+        let words = &g.lds.words;
+        for (n, register) in w.v[dst..dst + count].iter_mut().enumerate() {
+            for lane in lanes(exec) {
+                register[lane] = words[(at[lane] / 4) as usize + n];
+            }
+        }
+        return;
+    }
+    for lane in lanes(exec) {
+        if C {
+            aligned(g, index, lane, u64::from(at[lane]), alignment(bytes));
+        }
+        let words = read::<C>(g, w, index, lane, at[lane], bytes);
+        for (n, &word) in words.iter().enumerate().take(count) {
+            w.v[dst + n][lane] = word;
+        }
+    }
+}
+
+/// Writes `bytes` bytes, whole dwords, for every active lane from the registers from `data` on.
+#[inline]
+fn write_registers<const C: bool>(
+    g: &mut Group<'_>,
+    w: &Wave,
+    index: usize,
+    at: &Lanes,
+    data: usize,
+    bytes: u32,
+) {
+    let exec = w.exec();
+    let count = (bytes / 4) as usize;
+    let mut regular = all_regular(g, at, exec, bytes);
+    if C && regular
+        && let Some(shadow) = &mut g.lds.shadow
+    {
+        regular = shadow.is_settled();
+        for lane in lanes(if regular { exec } else { 0 }) {
+            let first = (at[lane] / 4) as usize;
+            for dword in first..first + count {
+                regular &= shadow.write_whole(dword, w.id, index as u32);
+            }
+        }
+    }
+    if regular {
+        let words = &mut g.lds.words;
+        for lane in lanes(exec) {
+            let first = (at[lane] / 4) as usize;
+            for (n, word) in words[first..first + count].iter_mut().enumerate() {
+                *word = w.v[data + n][lane];
+            }
+        }
+        return;
+    }
+    for lane in lanes(exec) {
+        if C {
+            aligned(g, index, lane, u64::from(at[lane]), alignment(bytes));
+        }
+        let mut words = [0u32; 4];
+        for (n, word) in words.iter_mut().enumerate().take(count) {
+            *word = w.v[data + n][lane];
+        }
+        write::<C>(g, w, index, lane, at[lane], &words, bytes);
+    }
+}
+
 /// An atomic on LDS; returns the old value.
 #[allow(clippy::too_many_arguments, reason = "an atomic's operands, each of a different kind")]
 pub(crate) fn update<const C: bool>(
@@ -221,6 +323,17 @@ pub(crate) fn execute<const C: bool>(
     let mut touch: Option<Touch> = None;
     match op {
         LdsOp::Nop => return Ok(()),
+        LdsOp::Read(width) if width.bytes >= 4 => {
+            let at = addresses(w, inst, offset);
+            read_registers::<C>(g, w, index, &at, dst, width.bytes);
+            touch = Some(touched(at, exec, width.bytes, None, false));
+        }
+        LdsOp::Write(width) if width.bytes >= 4 => {
+            let at = addresses(w, inst, offset);
+            let data = w.vector(inst.src[1]).unwrap_or(0);
+            write_registers::<C>(g, w, index, &at, data, width.bytes);
+            touch = Some(touched(at, exec, width.bytes, None, true));
+        }
         LdsOp::Read(width) => {
             let at = addresses(w, inst, offset);
             for lane in lanes(exec) {
@@ -228,10 +341,8 @@ pub(crate) fn execute<const C: bool>(
                     aligned(g, index, lane, u64::from(at[lane]), alignment(width.bytes));
                 }
                 let words = read::<C>(g, w, index, lane, at[lane], width.bytes);
-                for n in 0..width.registers() as usize {
-                    let place = &mut w.v[dst + n][lane];
-                    *place = extend(words[n], width, *place);
-                }
+                let place = &mut w.v[dst][lane];
+                *place = extend(words[0], width, *place);
             }
             touch = Some(touched(at, exec, width.bytes, None, false));
         }
@@ -254,37 +365,19 @@ pub(crate) fn execute<const C: bool>(
             let (first, second) = two_offsets(inst, stride);
             let at = addresses(w, inst, first);
             let distance = second.wrapping_sub(first);
-            let registers = (bytes / 4) as usize;
-            for lane in lanes(exec) {
-                for (k, place) in
-                    [at[lane], at[lane].wrapping_add(distance)].into_iter().enumerate()
-                {
-                    if C {
-                        aligned(g, index, lane, u64::from(place), u64::from(bytes));
-                    }
-                    let words = read::<C>(g, w, index, lane, place, bytes);
-                    for n in 0..registers {
-                        w.v[dst + k * registers + n][lane] = words[n];
-                    }
-                }
-            }
+            let beyond = at.map(|at| at.wrapping_add(distance));
+            read_registers::<C>(g, w, index, &at, dst, bytes);
+            read_registers::<C>(g, w, index, &beyond, dst + (bytes / 4) as usize, bytes);
             touch = Some(touched(at, exec, bytes, Some(distance), false));
         }
         LdsOp::Write2 { bytes, stride } => {
             let (first, second) = two_offsets(inst, stride);
             let at = addresses(w, inst, first);
             let distance = second.wrapping_sub(first);
-            for lane in lanes(exec) {
-                for (k, place) in
-                    [at[lane], at[lane].wrapping_add(distance)].into_iter().enumerate()
-                {
-                    if C {
-                        aligned(g, index, lane, u64::from(place), u64::from(bytes));
-                    }
-                    let value = operand64(w, inst, 1 + k, lane, bytes);
-                    let words = [value as u32, (value >> 32) as u32, 0, 0];
-                    write::<C>(g, w, index, lane, place, &words, bytes);
-                }
+            let beyond = at.map(|at| at.wrapping_add(distance));
+            for (n, place) in [(1, &at), (2, &beyond)] {
+                let data = w.vector(inst.src[n]).unwrap_or(0);
+                write_registers::<C>(g, w, index, place, data, bytes);
             }
             touch = Some(touched(at, exec, bytes, Some(distance), true));
         }

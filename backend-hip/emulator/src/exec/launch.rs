@@ -34,6 +34,12 @@ const KERNARG_PADDING: usize = 64;
 const POISON: u32 = 0x7fc0_beef;
 /// The code before the real entry of a kernel with preloaded arguments, for loaders that do not preload.
 const PRELOAD_PROLOGUE: u64 = 256;
+/// The most scratch bytes of a lane: what the hardware's 13-bit count of KiB a wave can state.
+const MAX_SCRATCH: u32 = 8191 * 1024 / 64;
+/// The most bytes of kernel arguments.
+const MAX_KERNARG: u32 = 64 * 1024;
+/// The most workgroups of a grid that is run whole.
+const MAX_GRID: u64 = 1 << 24;
 /// The most work-items of a workgroup.
 const MAX_WORKGROUP: u32 = 1024;
 /// Registers beyond a wave's allocation that exist in the emulator, so that an operand that starts inside cannot end
@@ -288,6 +294,21 @@ fn validate(prepared: &Prepared, launch: &Launch) -> Result<u32> {
             launch.dynamic_lds, prepared.plan.arch
         )));
     }
+    let scratch = prepared.kernel.descriptor.private_segment_bytes;
+    if scratch > MAX_SCRATCH {
+        return Err(bad(format!("{scratch} bytes of scratch a lane: the limit is {MAX_SCRATCH}")));
+    }
+    if meta.kernarg_bytes > MAX_KERNARG {
+        let bytes = meta.kernarg_bytes;
+        return Err(bad(format!("{bytes} bytes of arguments: the limit is {MAX_KERNARG}")));
+    }
+    let total = launch.grid.iter().try_fold(1u64, |n, &d| n.checked_mul(u64::from(d)));
+    if launch.workgroups == Workgroups::All && total.is_none_or(|total| total > MAX_GRID) {
+        let [x, y, z] = launch.grid;
+        return Err(bad(format!(
+            "a grid of {x}x{y}x{z} workgroups: the limit is {MAX_GRID} unless a sample is named"
+        )));
+    }
     if let Workgroups::Only(ids) = &launch.workgroups {
         let outside = ids.iter().find(|id| (0..3).any(|d| id[d] >= launch.grid[d]));
         if let Some([x, y, z]) = outside {
@@ -359,7 +380,7 @@ fn user_scalars(descriptor: &Descriptor, segment: &[u8]) -> (Vec<u32>, u128) {
     for n in [number::FLAT_SCRATCH, number::XNACK_MASK] {
         scalars[n..n + 2].fill(0);
     }
-    (scalars, (1u128 << count) - 1 | ALWAYS_SET)
+    (scalars, ((1u128 << count) - 1) | ALWAYS_SET)
 }
 
 impl Dispatch<'_> {

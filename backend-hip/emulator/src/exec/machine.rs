@@ -177,6 +177,9 @@ fn turn_of<const C: bool>(
             moved = plan.relative(index, w.s[number::M0])?;
             step = &moved;
         }
+        if let Kind::Unsupported(reason) = &step.kind {
+            return Err(plan.unsupported(index, reason.as_str()));
+        }
         if C {
             checked::before(g, w, step, index);
         }
@@ -216,7 +219,7 @@ fn turn_of<const C: bool>(
                 .map_err(|reason| plan.unsupported(index, reason))?,
             Kind::Lds(op) => ds::execute::<C>(g, w, index, *op)
                 .map_err(|reason| plan.unsupported(index, reason))?,
-            Kind::Unsupported(reason) => return Err(plan.unsupported(index, reason.as_str())),
+            Kind::Unsupported(_) => {}
         }
         if C {
             checked::after(g, w, step);

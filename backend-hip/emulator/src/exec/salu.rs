@@ -161,9 +161,9 @@ pub(crate) fn execute(w: &mut Wave, i: &Instruction, plan: &Plan) -> Result<Next
         O::SBfmB32 => result32(w, i, ((1u32 << (a & 31)) - 1) << (b & 31)),
         O::SBfmB64 => w.set_scalar64(i.dst, ((1u64 << (a & 63)) - 1) << (b & 63)),
         O::SMulI32 => result32(w, i, a.wrapping_mul(b)),
-        O::SMulHiU32 => result32(w, i, (u64::from(a) * u64::from(b) >> 32) as u32),
+        O::SMulHiU32 => result32(w, i, ((u64::from(a) * u64::from(b)) >> 32) as u32),
         O::SMulHiI32 => {
-            result32(w, i, (i64::from(a as i32) * i64::from(b as i32) >> 32) as u32);
+            result32(w, i, ((i64::from(a as i32) * i64::from(b as i32)) >> 32) as u32);
         }
         O::SBfeU32 => logic32(w, i, field64(u64::from(a), b & 0x7f_001f, false) as u32),
         O::SBfeI32 => {
@@ -311,7 +311,7 @@ pub(crate) fn execute(w: &mut Wave, i: &Instruction, plan: &Plan) -> Result<Next
         O::SAndn2WrexecB64 => write_exec(w, i, |s, e| s & !e),
         O::SAbsI32 => logic32(w, i, (a as i32).unsigned_abs()),
         O::SBitreplicateB64B32 => {
-            let doubled = (0..32).fold(0u64, |x, n| x | u64::from(a >> n & 1) * (3 << (2 * n)));
+            let doubled = (0..32).fold(0u64, |x, n| x | (u64::from(a >> n & 1) * (3 << (2 * n))));
             w.set_scalar64(i.dst, doubled);
         }
         O::SMovrelsB32 => {

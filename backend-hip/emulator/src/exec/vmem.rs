@@ -93,9 +93,9 @@ pub(crate) fn execute<const C: bool>(
             let dst = w.vector(inst.dst).unwrap_or(0);
             for lane in lanes(exec) {
                 let words = load::<C>(g, w, index, &access, lane, width);
-                for n in 0..width.registers() as usize {
+                for (n, &word) in words.iter().enumerate().take(width.registers() as usize) {
                     let place = &mut w.v[dst + n][lane];
-                    *place = extend(words[n], width, *place);
+                    *place = extend(word, width, *place);
                 }
             }
         }

@@ -17,6 +17,9 @@ pub const LOAD_BASE: u64 = 0x0000_6000_0000_0000;
 /// The largest image a code object may ask for, from its lowest to its highest address.
 pub const MAX_IMAGE_BYTES: u64 = 256 << 20;
 
+/// How clang's offload bundles begin, plain and compressed.
+const BUNDLE: &[u8] = b"__CLANG_OFFLOAD_BUNDLE__";
+const COMPRESSED_BUNDLE: &[u8] = b"CCOB";
 /// The machine number of AMDGPU.
 const EM_AMDGPU: u16 = 224;
 /// The note that holds the metadata.
@@ -85,6 +88,11 @@ impl CodeObject {
     /// [`Error::BadElf`] for anything but a linked little-endian 64-bit AMDGPU ELF, [`Error::UnsupportedMachine`] for
     /// other targets, and the errors of the metadata and the descriptors.
     pub fn parse(data: &[u8]) -> Result<CodeObject> {
+        if data.starts_with(BUNDLE) || data.starts_with(COMPRESSED_BUNDLE) {
+            return Err(bad(
+                "it is an offload bundle: compile with --no-gpu-bundle-output, or unbundle it",
+            ));
+        }
         let header = Header::parse(data).map_err(bad)?;
         let endian = header.endian().map_err(bad)?;
         if header.e_machine(endian) != EM_AMDGPU {

@@ -1,4 +1,4 @@
-//! The kernel sources under `tests/kernels`, compiled in every configuration of the corpus.
+//! The kernel sources under `tests`, compiled in every configuration of the corpus.
 
 use std::path::{Path, PathBuf};
 
@@ -14,11 +14,12 @@ pub struct Compiled {
     pub object: tempfile::TempPath,
 }
 
-/// The sources, sorted by name.
+/// The sources of the corpus and of the kernels that the tests run, sorted by path.
 pub fn sources() -> Vec<PathBuf> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels");
-    let mut files: Vec<PathBuf> = std::fs::read_dir(dir)
-        .expect("tests/kernels is there")
+    let mut files: Vec<PathBuf> = ["tests/kernels", "tests/run/kernels"]
+        .iter()
+        .map(|dir| Path::new(env!("CARGO_MANIFEST_DIR")).join(dir))
+        .flat_map(|dir| std::fs::read_dir(dir).expect("the kernels are there"))
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.extension().is_some_and(|e| e == "hip"))
         .collect();
@@ -40,7 +41,7 @@ pub fn build(source: &Path, arch: Arch, options: &[&str]) -> Option<Compiled> {
     }
 }
 
-/// The option sets of the corpus.
+/// The option sets of the corpus; those from 1 to 3 are the optimisation levels that kernels are shipped with.
 pub const CONFIGURATIONS: [&[&str]; 5] = [
     &["-O0"],
     &["-O1"],
@@ -49,13 +50,13 @@ pub const CONFIGURATIONS: [&[&str]; 5] = [
     &["-O3", "-ffast-math", "-mllvm", "-amdgpu-kernarg-preload-count=8"],
 ];
 
-/// Every source with every option set on both targets, two compilations at a time.
-pub fn build_all() -> Vec<Compiled> {
+/// Every source with each of the option sets on both targets, two compilations at a time.
+pub fn build_all(configurations: &[&'static [&'static str]]) -> Vec<Compiled> {
     let mut jobs = Vec::new();
     for source in sources() {
         for arch in Arch::ALL {
-            for options in CONFIGURATIONS {
-                jobs.push((source.clone(), arch, options));
+            for options in configurations {
+                jobs.push((source.clone(), arch, *options));
             }
         }
     }

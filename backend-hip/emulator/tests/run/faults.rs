@@ -348,7 +348,7 @@ fn ambiguous_offsets_and_misaligned_accesses() {
 #[test]
 fn a_shortened_nop_is_a_hazard() {
     both(|arch| {
-        let object = edited("matrix.hip", arch, "fp8_16", |body| {
+        let object = edited("matrix.hip", arch, "f16_agpr", |body| {
             let at = body.rfind("s_nop").expect("clang waits for the matrix result");
             let line = body[at..].lines().next().unwrap();
             let count: u32 = line.trim_start_matches("s_nop").trim().parse().unwrap();
@@ -356,11 +356,11 @@ fn a_shortened_nop_is_a_hazard() {
             [&body[..at], &body[at..].replacen(line, &format!("s_nop {}", count - 1), 1)].concat()
         });
         let mut gpu = Gpu::new([1; 3], [64, 1, 1]);
-        let (a, b) = (gpu.input("a", &[0u8; 16 * 32]), gpu.input("b", &[0u8; 16 * 32]));
-        let c = gpu.output::<f32>("c", 256);
-        let report =
-            gpu.report(&object, "fp8_16", vec![a.into(), b.into(), c.into(), I32(16), I32(32)]);
-        expect(&report, FindingKind::Hazard, &["v_mfma_f32_16x16x32_fp8_fp8", "are required"]);
+        let (a, b) = (gpu.input("a", &[0u16; 64 * 16]), gpu.input("b", &[0u16; 64 * 16]));
+        let c = gpu.output::<f32>("c", 64 * 64);
+        let args = vec![a.into(), b.into(), c.into(), I32(64), I32(16)];
+        let report = gpu.report(&object, "f16_agpr", args);
+        expect(&report, FindingKind::Hazard, &["v_mfma_f32_16x16x16_f16", "are required"]);
     });
 }
 

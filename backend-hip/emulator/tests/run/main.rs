@@ -5,6 +5,8 @@
 mod llvm;
 
 mod basic;
+mod corpus;
 mod faults;
 mod gpu;
 mod matrix;
+mod random;

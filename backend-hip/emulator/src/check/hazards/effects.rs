@@ -25,6 +25,10 @@ impl Registers {
         }
     }
 
+    pub(super) fn contains(self, register: u16) -> bool {
+        (self.first..self.first + self.count).contains(&register)
+    }
+
     pub(super) fn overlaps(self, other: Registers) -> bool {
         self.first < other.first + other.count && other.first < self.first + self.count
     }
@@ -184,6 +188,10 @@ fn reads_destination(name: &str) -> bool {
 /// Asked for VOP3 only. LLVM also keeps a wait state after packed instructions, whose high-half selection it takes for this
 /// bit; the documents have no such rule.
 fn selects_part(name: &str, op_sel: u8) -> bool {
+    // These merge into the destination whatever byte they choose.
+    if name.starts_with("v_cvt_scalef32_sr_pk_fp4_") {
+        return true;
+    }
     // Conversions to one or two narrow elements choose among four bytes, by two bits.
     let byte = name.starts_with("v_cvt_sr_") || name.starts_with("v_cvt_scalef32_");
     op_sel & if byte { 0b1100 } else { 0b1000 } != 0

@@ -128,18 +128,24 @@ impl HazardTracker {
 
     fn check(&self, infos: &[HazardInfo], info: &HazardInfo) -> Option<HazardFinding> {
         let mut worst: Option<HazardFinding> = None;
-        for recent in &self.recent[..self.len] {
+        for (at, recent) in self.recent[..self.len].iter().enumerate() {
             if recent.until <= self.clock {
                 continue;
             }
             let Some(producer) = infos.get(recent.step as usize) else { continue };
             let elapsed = (self.clock - recent.since) as u32;
-            pair(producer, info, |rule, required, register| {
+            let mut found = |rule, required: u32, register| {
                 let deficit = required.saturating_sub(elapsed);
                 if deficit > worst.as_ref().map_or(0, |w| w.required - w.actual) {
                     worst = Some(self.report(*recent, rule, required, register));
                 }
-            });
+            };
+            pair(producer, info, &mut found);
+            if let Some(matrix) = producer.matrix {
+                let later = &self.recent[at + 1..self.len];
+                let later = Later { infos, recent: later };
+                matrix_pair(producer, matrix, info, &later, &mut found);
+            }
         }
         worst
     }
@@ -160,7 +166,11 @@ impl HazardTracker {
             self.len = kept;
             self.classes = classes;
         }
-        let until = self.clock + u64::from(info.reach);
+        let mut until = self.clock + u64::from(info.reach);
+        if info.matrix.is_some() {
+            // It has to be remembered as long as what it hides.
+            until = until.max(self.quiet_from);
+        }
         // Producers reach at most 20 wait states and take at least one each, so there is always room.
         if self.len < RECENT {
             self.recent[self.len] =
@@ -180,7 +190,37 @@ fn common<'a>(
     touched.into_iter().find(|run| written.iter().any(|other| other.overlaps(**run))).copied()
 }
 
-/// Every rule that binds a consumer to a producer, with its wait states.
+/// The matrix instructions after a producer. They issue in order, so what one of them wrote, or took as C, is no longer the
+/// producer's concern.
+struct Later<'a> {
+    infos: &'a [HazardInfo],
+    recent: &'a [Recent],
+}
+
+impl Later<'_> {
+    /// The first run of `touched` with a register that overlaps `own`, and that no later matrix instruction has in `theirs`.
+    fn visible<'t>(
+        &self,
+        own: &[Registers],
+        theirs: fn(&HazardInfo) -> &[Registers],
+        touched: impl IntoIterator<Item = &'t Registers>,
+    ) -> Option<Registers> {
+        let hidden = |register: u16| {
+            self.recent.iter().any(|recent| {
+                self.infos.get(recent.step as usize).is_some_and(|info| {
+                    info.matrix.is_some() && theirs(info).iter().any(|run| run.contains(register))
+                })
+            })
+        };
+        let concerned = |run: &&Registers| {
+            (run.first..run.first + run.count)
+                .any(|register| own.iter().any(|o| o.contains(register)) && !hidden(register))
+        };
+        touched.into_iter().find(concerned).copied()
+    }
+}
+
+/// Every rule that binds a consumer to a producer, with its wait states, except those of matrix results and C.
 fn pair(p: &HazardInfo, c: &HazardInfo, mut found: impl FnMut(Rule, u32, Option<Registers>)) {
     let mut fixed = |rule: Rule, register: Option<Registers>| {
         if let Some(states) = rule.wait_states() {
@@ -225,7 +265,8 @@ fn pair(p: &HazardInfo, c: &HazardInfo, mut found: impl FnMut(Rule, u32, Option<
                 fixed(Rule::Transcendental, Some(register));
             }
             if is(p, class::PARTIAL)
-                && let Some(register) = common(written, reads().chain(&c.preserved))
+                && let Some(register) =
+                    common(written, reads().chain(&c.preserved).chain(c.writes.as_slice()))
             {
                 fixed(Rule::PartialWrite, Some(register));
             }
@@ -280,38 +321,39 @@ fn pair(p: &HazardInfo, c: &HazardInfo, mut found: impl FnMut(Rule, u32, Option<
     {
         fixed(Rule::HardwareRegister, None);
     }
-    if let Some(matrix) = p.matrix {
-        matrix_pair(p, matrix, c, found);
-    }
 }
 
-/// The rules after a matrix instruction.
+/// The rules of matrix results and C.
 fn matrix_pair(
     p: &HazardInfo,
     matrix: Matrix,
     c: &HazardInfo,
+    later: &Later<'_>,
     mut found: impl FnMut(Rule, u32, Option<Registers>),
 ) {
     let result = p.writes.as_slice();
+    let results: fn(&HazardInfo) -> &[Registers] = |info| info.writes.as_slice();
     if c.class & class::MATRIX != 0 {
-        if let Some(register) = common(result, c.reads.as_slice()) {
+        if let Some(register) = later.visible(result, results, c.reads.as_slice()) {
             found(Rule::MatrixResultAsFactor, matrix.result(), Some(register));
         }
         // Exactly the same registers are forwarded.
         let other = c.accumulator.iter().filter(|run| !result.contains(run));
-        if let Some(register) = common(result, other) {
+        if let Some(register) = later.visible(result, results, other) {
             let states = matrix.overlapping_c(c.matrix.is_some_and(|m| m.xdl));
             found(Rule::MatrixResultOverlapsC, states, Some(register));
         }
     } else if c.class & (class::VECTOR | class::MEMORY) != 0 {
         let reads = c.reads.as_slice().iter().chain(&c.accumulator).chain(&c.preserved);
-        if let Some(register) = common(result, reads) {
+        if let Some(register) = later.visible(result, results, reads) {
             found(Rule::MatrixResultRead, matrix.result(), Some(register));
         }
-        if let Some(register) = common(result, c.writes.as_slice()) {
+        if let Some(register) = later.visible(result, results, c.writes.as_slice()) {
             found(Rule::MatrixResultOverwritten, matrix.result(), Some(register));
         }
-        if let Some(register) = common(p.accumulator.as_slice(), c.writes.as_slice()) {
+        let taken = p.accumulator.as_slice();
+        let accumulators: fn(&HazardInfo) -> &[Registers] = |info| info.accumulator.as_slice();
+        if let Some(register) = later.visible(taken, accumulators, c.writes.as_slice()) {
             found(Rule::MatrixCOverwritten, matrix.overwritten_c(), Some(register));
         }
     }

@@ -60,7 +60,7 @@ pub enum Rule {
     ExecToPermlaneSwap,
     /// Another VALU instruction reads the result of a transcendental one.
     Transcendental,
-    /// A VALU instruction reads a register of which SDWA or `op_sel` wrote a part.
+    /// A VALU instruction reads or overwrites a register of which SDWA or `op_sel` wrote a part.
     PartialWrite,
     /// Another instruction reads or overwrites the result of a dot product; as the accumulator of the same opcode it may
     /// follow at once.
@@ -74,6 +74,33 @@ pub enum Rule {
 }
 
 impl Rule {
+    /// Every rule.
+    pub const ALL: [Rule; 23] = [
+        Rule::MatrixResultRead,
+        Rule::MatrixResultOverwritten,
+        Rule::MatrixResultAsFactor,
+        Rule::MatrixResultOverlapsC,
+        Rule::MatrixCOverwritten,
+        Rule::VectorToMatrix,
+        Rule::ExecToMatrix,
+        Rule::ScalarToVector,
+        Rule::ScalarToMemory,
+        Rule::ScalarToLaneSelect,
+        Rule::VccToDivFmas,
+        Rule::VectorToDpp,
+        Rule::ExecToDpp,
+        Rule::VectorToReadlane,
+        Rule::ExecToLaneAccess,
+        Rule::VectorToPermlaneSwap,
+        Rule::ExecToPermlaneSwap,
+        Rule::Transcendental,
+        Rule::PartialWrite,
+        Rule::DotProduct,
+        Rule::StoreData,
+        Rule::M0,
+        Rule::HardwareRegister,
+    ];
+
     /// Wait states, except for the rules of matrix results and C, which depend on the producer: see [`Matrix`].
     pub const fn wait_states(self) -> Option<u32> {
         Some(match self {
@@ -124,7 +151,7 @@ impl Rule {
             Rule::VectorToPermlaneSwap => "swaps rows of a VALU result",
             Rule::ExecToPermlaneSwap => "swaps rows after a VALU write of EXEC",
             Rule::Transcendental => "reads a transcendental result",
-            Rule::PartialWrite => "reads a register of which a part was written",
+            Rule::PartialWrite => "touches a register of which a part was written",
             Rule::DotProduct => "touches a dot product's result",
             Rule::StoreData => "overwrites the data of a wide store",
             Rule::M0 => "uses M0 after a scalar write of it",

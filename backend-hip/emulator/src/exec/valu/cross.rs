@@ -9,7 +9,7 @@ fn exchange(w: &mut Wave, i: &Instruction, distance: usize) -> bool {
     let (Some(first), Some(second)) = (w.vector(i.dst), w.vector(i.src[0])) else { return true };
     let (mut a, mut b) = (w.v[first], w.v[second]);
     let exec = w.exec();
-    for lane in (0..64).filter(|lane| lane / distance % 2 == 0) {
+    for lane in (0..64).filter(|lane| (lane / distance).is_multiple_of(2)) {
         // Both lanes must be active: an inactive lane is neither read nor written.
         if exec >> lane & 1 == 1 && exec >> (lane + distance) & 1 == 1 {
             std::mem::swap(&mut a[lane + distance], &mut b[lane]);

@@ -130,7 +130,7 @@ pub(super) fn execute(w: &mut Wave, i: &Instruction) -> bool {
         O::VSubF16 => binary(w, i, |a, b| a - b),
         O::VSubrevF16 => binary(w, i, |a, b| b - a),
         O::VMulF16 => binary(w, i, |a, b| a * b),
-        O::VFmaF16 => ternary(w, i, round::fma_odd),
+        O::VFmaF16 | O::VFmaLegacyF16 => ternary(w, i, round::fma_odd),
         O::VMacF16 => accumulate(w, i),
         O::VMinF16 => binary(w, i, minimum),
         O::VMaxF16 => binary(w, i, maximum),
@@ -199,11 +199,11 @@ pub(super) fn execute(w: &mut Wave, i: &Instruction) -> bool {
         O::VMinU16 => integer2(w, i, |a, b| a.min(b) as i32),
         O::VMaxI16 => integer2(w, i, |a, b| signed(a).max(signed(b))),
         O::VMinI16 => integer2(w, i, |a, b| signed(a).min(signed(b))),
-        O::VMadU16 => integer3(w, i, |a, b, c| {
+        O::VMadU16 | O::VMadLegacyU16 => integer3(w, i, |a, b, c| {
             let exact = i64::from(a) * i64::from(b) + i64::from(c);
             if clamp { exact.min(0xffff) } else { exact }
         }),
-        O::VMadI16 => integer3(w, i, |a, b, c| {
+        O::VMadI16 | O::VMadLegacyI16 => integer3(w, i, |a, b, c| {
             let exact = i64::from(signed(a)) * i64::from(signed(b)) + i64::from(signed(c));
             if clamp { exact.clamp(-0x8000, 0x7fff) } else { exact }
         }),
@@ -248,7 +248,7 @@ pub(super) fn execute(w: &mut Wave, i: &Instruction) -> bool {
             w.put(i, a);
             true
         }
-        O::VDivFixupF16 => ternary(w, i, |a, b, c| super::divide::fixup16(a, b, c)),
+        O::VDivFixupF16 | O::VDivFixupLegacyF16 => ternary(w, i, super::divide::fixup16),
         _ => false,
     }
 }

@@ -205,14 +205,14 @@ pub(super) fn execute(w: &mut Wave, i: &Instruction) -> bool {
         O::VSubbCoU32 => carry(w, i, true, |a, b, c| a - b - c),
         O::VSubbrevCoU32 => carry(w, i, true, |a, b, c| b - a - c),
         O::VMulLoU32 => binary(w, i, u32::wrapping_mul),
-        O::VMulHiU32 => binary(w, i, |a, b| (u64::from(a) * u64::from(b) >> 32) as u32),
+        O::VMulHiU32 => binary(w, i, |a, b| ((u64::from(a) * u64::from(b)) >> 32) as u32),
         O::VMulHiI32 => {
-            binary(w, i, |a, b| (i64::from(a as i32) * i64::from(b as i32) >> 32) as u32)
+            binary(w, i, |a, b| ((i64::from(a as i32) * i64::from(b as i32)) >> 32) as u32)
         }
         O::VMulU32U24 => binary(w, i, |a, b| (zext24(a) * zext24(b)) as u32),
-        O::VMulHiU32U24 => binary(w, i, |a, b| (zext24(a) * zext24(b) >> 32) as u32),
+        O::VMulHiU32U24 => binary(w, i, |a, b| ((zext24(a) * zext24(b)) >> 32) as u32),
         O::VMulI32I24 => binary(w, i, |a, b| (sext24(a) * sext24(b)) as u32),
-        O::VMulHiI32I24 => binary(w, i, |a, b| (sext24(a) * sext24(b) >> 32) as u32),
+        O::VMulHiI32I24 => binary(w, i, |a, b| ((sext24(a) * sext24(b)) >> 32) as u32),
         O::VMadU32U24 => ternary(w, i, |a, b, c| ((zext24(a) * zext24(b)) as u32).wrapping_add(c)),
         O::VMadI32I24 => ternary(w, i, |a, b, c| ((sext24(a) * sext24(b)) as u32).wrapping_add(c)),
         O::VMinI32 => binary(w, i, |a, b| (a as i32).min(b as i32) as u32),
@@ -224,7 +224,7 @@ pub(super) fn execute(w: &mut Wave, i: &Instruction) -> bool {
         O::VMed3I32 => ternary(w, i, |a, b, c| median(a as i32, b as i32, c as i32) as u32),
         O::VMin3U32 => ternary(w, i, |a, b, c| a.min(b).min(c)),
         O::VMax3U32 => ternary(w, i, |a, b, c| a.max(b).max(c)),
-        O::VMed3U32 => ternary(w, i, |a, b, c| median(a, b, c)),
+        O::VMed3U32 => ternary(w, i, median),
         O::VBfeU32 => ternary(w, i, field),
         O::VBfeI32 => ternary(w, i, signed_field),
         O::VBfiB32 => ternary(w, i, |a, b, c| a & b | !a & c),

@@ -255,7 +255,7 @@ pub(super) fn execute(w: &mut Wave, i: &Instruction) -> bool {
         O::VPkMaximum3F16 => halves(w, i, 3, |a, b, c| ieee(ieee(a, b, maximum), c, maximum)),
         O::VPkMadI16 => integers(w, i, 3, true, |a, b, c| a * b + c),
         O::VPkMadU16 => integers(w, i, 3, false, |a, b, c| a * b + c),
-        O::VPkMulLoU16 => integers(w, i, 2, false, |a, b, _| a * b & 0xffff),
+        O::VPkMulLoU16 => integers(w, i, 2, false, |a, b, _| (a * b) & 0xffff),
         O::VPkAddI16 => integers(w, i, 2, true, |a, b, _| a + b),
         O::VPkSubI16 => integers(w, i, 2, true, |a, b, _| a - b),
         O::VPkAddU16 => integers(w, i, 2, false, |a, b, _| a + b),

@@ -88,7 +88,7 @@ fn sop1(reader: &mut Reader<'_>, word: u32) -> Result<Instruction, Fault> {
     inst.src[0] = match (row.opcode, row.opcode.signature().src.first()) {
         (_, None) => zero(code, "ssrc0").map(|()| Operand::None)?,
         // A register number relative to M0, or a program counter: constants make no sense.
-        (SMovrelsB32 | SMovrelsB64 | SRfeB64 | SSetpcB64, Some(ty)) => {
+        (SMovrelsB32 | SMovrelsB64 | SRfeB64 | SSetpcB64 | SCbranchJoin, Some(ty)) => {
             match ssrc(code, ty.dwords())? {
                 Operand::Int(_) | Operand::Float(_) => {
                     return Err(format!("constant source code {code}"));

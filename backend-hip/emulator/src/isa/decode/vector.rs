@@ -139,6 +139,9 @@ fn sdwa(inst: &mut Instruction, row: &Row, word: u32, ty: OperandType) -> Result
     }
     for i in 0..sources {
         let float = types.get(i).is_some_and(|ty| ty.takes_float_modifiers());
+        if types.get(i) == Some(&OperandType::PkF16) && (neg[i] || abs[i]) {
+            return Err(format!("float modifier of packed source {i}"));
+        }
         if float && sext[i] {
             return Err(format!("sign extension of float source {i}"));
         }
