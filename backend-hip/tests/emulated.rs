@@ -1,0 +1,215 @@
+//! The preshuffle kernel on the emulator, every check on, against a reference in f64.
+
+#[path = "support/emulate.rs"]
+mod emulate;
+mod support;
+
+use emulate::{Case, Outcome, compiler, rounded};
+use lapidary_cdna::exec::Order;
+use lapidary_core::Activation;
+use lapidary_hip::Target;
+use lapidary_hip::compile::Compiler;
+use lapidary_hip::preshuffle::{ACopy, EpilogueTraits, OperandType, PreshuffleConfig};
+
+const TARGETS: [Target; 2] = [Target::Gfx942, Target::Gfx950];
+
+/// Runs a case; complains about findings, canaries and wrong elements.
+fn check(compiler: &Compiler, case: &Case) -> Outcome {
+    let outcome = case.run(compiler);
+    let name = format!(
+        "{} {} at {}x{}x{} splits {}",
+        case.config.target, case.config, case.m, case.n, case.k, case.splits
+    );
+    for finding in outcome.report.findings.iter().take(5) {
+        eprintln!("{finding}");
+    }
+    assert!(outcome.report.is_clean(), "{name}: {} findings", outcome.report.findings.len());
+    assert_eq!(outcome.broken_canaries, 0, "{name}");
+    if !case.config.c_shuffle {
+        // LDS holds A only.
+        assert_eq!(outcome.report.counters.lds_conflict_cycles, 0, "{name}");
+    }
+    let exact = matches!(case.config.epilogue.activation, Activation::None | Activation::Relu);
+    for (index, (&found, &expected)) in outcome.found.iter().zip(&outcome.expected).enumerate() {
+        let at = (index / case.n, index % case.n);
+        if exact {
+            assert_eq!(found, rounded(case.config.output, expected), "{name}: element {at:?}");
+        } else {
+            // exp2 and the reciprocal are right to one unit each; gelu's erf to 1.5e-7 of x.
+            let unit = match case.config.output.bytes() {
+                2 => 1.0 / 128.0,
+                _ => 4e-6,
+            };
+            let bound = unit * expected.abs() + 4e-6;
+            assert!((found - expected).abs() <= bound, "{name}: {at:?} {found} {expected}");
+        }
+    }
+    outcome
+}
+
+/// K for a configuration: block scales come 32 elements at a time.
+fn whole_blocks(config: &PreshuffleConfig, k: usize) -> usize {
+    if config.block_scaled { k.next_multiple_of(32) } else { k }
+}
+
+#[test]
+fn every_operand_pair_over_tails() {
+    let Some(compiler) = compiler() else { return };
+    for target in TARGETS {
+        for config in support::operand_pairs(target) {
+            for [m, n, k] in [[1, 1, 1], [17, 63, 129], [33, 80, 384], [65, 65, 31], [16, 300, 520]]
+            {
+                check(&compiler, &Case::new(config, [m, n, whole_blocks(&config, k)]));
+            }
+        }
+    }
+}
+
+#[test]
+fn every_movement_over_tails() {
+    let Some(compiler) = compiler() else { return };
+    for target in TARGETS {
+        for config in support::movements(target) {
+            for size in [[33, 200, 400], [31, 63, 129], [5, 8, 17]] {
+                check(&compiler, &Case::new(config, size));
+            }
+        }
+    }
+}
+
+#[test]
+fn every_epilogue() {
+    let Some(compiler) = compiler() else { return };
+    for target in TARGETS {
+        for config in support::epilogues(target) {
+            for size in [[65, 63, 100], [33, 68, 64]] {
+                check(&compiler, &Case::new(config, size));
+            }
+        }
+    }
+}
+
+#[test]
+fn every_tile_and_split_k() {
+    let Some(compiler) = compiler() else { return };
+    for target in TARGETS {
+        for config in support::tiles(target) {
+            let k = whole_blocks(&config, 5 * config.tile[2] + 7);
+            let mut case = Case::new(config, [config.tile[0] + 3, config.tile[1] + 5, k]);
+            check(&compiler, &case);
+            if config.split_k {
+                for (splits, n) in [(2, 69), (3, 72), (6, 1)] {
+                    (case.splits, case.n) = (splits, n);
+                    check(&compiler, &Case { splits, ..Case::new(config, [case.m, n, case.k]) });
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn results_do_not_depend_on_the_order_of_waves_and_workgroups() {
+    let Some(compiler) = compiler() else { return };
+    for target in TARGETS {
+        for copy in [ACopy::Synchronous, ACopy::Direct] {
+            let config = PreshuffleConfig {
+                copy,
+                epilogue: EpilogueTraits {
+                    activation: Activation::GeluErf,
+                    ..EpilogueTraits::default()
+                },
+                ..PreshuffleConfig::new(target, OperandType::BF16, [32, 64, 64])
+            };
+            let run =
+                |order| check(&compiler, &Case { order, ..Case::new(config, [70, 132, 500]) }).raw;
+            let first = run(Order::RoundRobin);
+            assert_eq!(first, run(Order::Reverse), "{target} {config}");
+            assert_eq!(first, run(Order::Random(9)), "{target} {config}");
+        }
+    }
+}
+
+#[test]
+fn a_nan_stays_in_its_row_and_survives_relu() {
+    let Some(compiler) = compiler() else { return };
+    for target in TARGETS {
+        for copy in [ACopy::Synchronous, ACopy::Direct, ACopy::Guarded] {
+            for element in [OperandType::F32, OperandType::BF16, support::fp8(target).0] {
+                let tile = [32, 64, 128 * 8 / element.bits()];
+                let config = PreshuffleConfig {
+                    copy,
+                    epilogue: EpilogueTraits {
+                        activation: Activation::Relu,
+                        ..EpilogueTraits::default()
+                    },
+                    ..PreshuffleConfig::new(target, element, tile)
+                };
+                // The tail's chunk holds one element of its row and then canaries.
+                let case = Case::new(config, [20, 36, 2 * tile[2] + 1]);
+                let clean = case.run(&compiler);
+                let poisoned = Case { nan_row: Some(7), ..case }.run(&compiler);
+                for (index, (a, b)) in clean.found.iter().zip(&poisoned.found).enumerate() {
+                    if index / case.n == 7 {
+                        assert!(b.is_nan(), "{target} {config}: element {index} is {b}");
+                    } else {
+                        assert_eq!(a.to_bits(), b.to_bits(), "{target} {config}: element {index}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_device_packs_b_as_the_host_does() {
+    use lapidary_cdna::exec::{Launch, Machine};
+    use lapidary_cdna::loader::ArgValue;
+    use lapidary_hip::preshuffle::{PackArgs, PackedB, SourceB, pack_request};
+
+    let Some(compiler) = compiler() else { return };
+    let (k, n, batch) = (150, 37, 2);
+    for target in TARGETS {
+        for element in OperandType::ALL {
+            let kernel = emulate::prepare(&compiler, &pack_request(target, element), "pack_b");
+            let mut numbers = emulate::Sequence::new(5);
+            let bytes: Vec<u8> = (0..(batch * n * k * element.bits()).div_ceil(8))
+                .map(|_| numbers.below(256) as u8)
+                .collect();
+            for (k_stride, n_stride) in [(1, k), (n, 1)] {
+                let batch_stride = n * k;
+                let source = SourceB {
+                    bytes: &bytes,
+                    element,
+                    k,
+                    n,
+                    batch,
+                    k_stride,
+                    n_stride,
+                    batch_stride,
+                };
+                let packed = PackedB::pack(&source, 128).expect("B packs");
+                let mut machine = Machine::new();
+                let memory = &mut machine.memory;
+                let args = PackArgs {
+                    from: memory.alloc_read_only("B", &bytes).expect("memory"),
+                    to: memory.alloc("packed", packed.bytes().len() as u64).expect("memory"),
+                    k_stride: k_stride as i64,
+                    n_stride: n_stride as i64,
+                    batch_stride: batch_stride as i64,
+                    ..PackArgs::sizes(packed.layout()).expect("sizes fit")
+                };
+                let launch = args.launch(batch).expect("the grid fits");
+                let launch = Launch {
+                    grid: launch.grid,
+                    workgroup: [launch.threads, 1, 1],
+                    args: vec![ArgValue::Bytes(bytemuck::bytes_of(&args).to_vec())],
+                    ..Launch::default()
+                };
+                let report = machine.launch(&kernel, &launch).expect("it runs");
+                assert!(report.is_clean(), "{target} {element}: {}", report.findings[0]);
+                let found = machine.memory.read(args.to, packed.bytes().len()).expect("bytes");
+                assert_eq!(found, packed.bytes(), "{target} {element} {k_stride}");
+            }
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! Running a configuration on the emulator with all checks on, against a reference in f64.
+
+use std::sync::Arc;
+
+use lapidary_cdna::exec::{Launch, Machine, Order, Prepared, Report};
+use lapidary_cdna::loader::{ArgValue, CodeObject};
+use lapidary_hip::compile::{Cache, Compiler, Request};
+use lapidary_hip::preshuffle::{
+    ACopy, Args, OperandType, OutputType, PackedB, PackedScales, PreshuffleConfig, SourceB,
+};
+
+/// Numbers of a fixed sequence.
+pub(crate) struct Sequence(u64);
+
+impl Sequence {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(2).wrapping_add(1))
+    }
+
+    /// A number below `end`.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (self.0 >> 33) % end
+    }
+
+    /// An integer from −3 to 3.
+    pub(crate) fn small(&mut self) -> i32 {
+        self.below(7) as i32 - 3
+    }
+}
+
+/// Puts an integer from −3 to 3 into `bytes` as element `index`.
+pub(crate) fn put(element: OperandType, bytes: &mut [u8], index: usize, value: i32) {
+    use OperandType as T;
+    let magnitude = |codes: [u8; 4], sign: u8| {
+        codes[value.unsigned_abs() as usize] | if value < 0 { sign } else { 0 }
+    };
+    match element {
+        T::F32 => bytes[index * 4..][..4].copy_from_slice(&(value as f32).to_le_bytes()),
+        T::F16 => bytes[index * 2..][..2]
+            .copy_from_slice(&half::f16::from_f32(value as f32).to_le_bytes()),
+        T::BF16 => bytes[index * 2..][..2]
+            .copy_from_slice(&half::bf16::from_f32(value as f32).to_le_bytes()),
+        T::I8 => bytes[index] = value as i8 as u8,
+        T::E4m3 => bytes[index] = magnitude([0, 0x38, 0x40, 0x44], 0x80),
+        T::E4m3Fnuz => bytes[index] = magnitude([0, 0x40, 0x48, 0x4c], 0x80),
+        T::E5m2 => bytes[index] = magnitude([0, 0x3c, 0x40, 0x42], 0x80),
+        T::E5m2Fnuz => bytes[index] = magnitude([0, 0x40, 0x44, 0x46], 0x80),
+        T::I4 => put_nibble(bytes, index, value as u8 & 0xf),
+        T::E2m1 => put_nibble(bytes, index, magnitude([0, 2, 4, 5], 8)),
+        _ => panic!("{element} has no test values"),
+    }
+}
+
+fn put_nibble(bytes: &mut [u8], index: usize, nibble: u8) {
+    let shift = index % 2 * 4;
+    bytes[index / 2] = bytes[index / 2] & !(0xf << shift) | nibble << shift;
+}
+
+/// Compiles and decodes a kernel.
+pub(crate) fn prepare(compiler: &Compiler, request: &Request, kernel: &str) -> Prepared {
+    let object = compiler.compile(request).unwrap_or_else(|error| panic!("{error}"));
+    let object = Arc::new(CodeObject::parse(&object.bytes).expect("a code object"));
+    Prepared::new(&object, kernel).expect("the kernel decodes")
+}
+
+/// What a run gave.
+pub(crate) struct Outcome {
+    /// The emulator's report.
+    pub(crate) report: Report,
+    /// C as f64, row-major.
+    pub(crate) found: Vec<f64>,
+    /// The expected values, before rounding to the output type.
+    pub(crate) expected: Vec<f64>,
+    /// C's raw bytes, gaps between rows included.
+    pub(crate) raw: Vec<u8>,
+    /// Bytes outside C's elements that changed.
+    pub(crate) broken_canaries: usize,
+}
+
+/// One problem for one configuration.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Case {
+    pub(crate) config: PreshuffleConfig,
+    pub(crate) m: usize,
+    pub(crate) n: usize,
+    pub(crate) k: usize,
+    pub(crate) splits: usize,
+    pub(crate) order: Order,
+    pub(crate) seed: u64,
+    /// A row of A that holds nothing but NaN.
+    pub(crate) nan_row: Option<usize>,
+}
+
+/// Fills gaps: a NaN in every float type it is read as, and an odd value in integers.
+const CANARY: u8 = 0xff;
+
+impl Case {
+    pub(crate) fn new(config: PreshuffleConfig, [m, n, k]: [usize; 3]) -> Self {
+        let mut config = config;
+        // Vectors need whole multiples.
+        if !n.is_multiple_of(config.c_vector) {
+            config.c_vector = 1;
+        }
+        Self { config, m, n, k, splits: 1, order: Order::RoundRobin, seed: 1, nan_row: None }
+    }
+
+    /// Compiles and runs.
+    pub(crate) fn run(&self, compiler: &Compiler) -> Outcome {
+        let request = self.config.request().unwrap_or_else(|e| panic!("{}: {e}", self.config));
+        let kernel = prepare(compiler, &request, "preshuffle");
+        let reduce = self.config.split_k.then(|| {
+            let request = self.config.reduce_request().expect("a valid configuration");
+            prepare(compiler, &request, "reduce")
+        });
+        self.run_prepared(&kernel, reduce.as_ref())
+    }
+
+    fn launch(
+        &self,
+        machine: &mut Machine,
+        kernel: &Prepared,
+        args: &Args,
+        launch: Option<lapidary_hip::preshuffle::Launch>,
+    ) -> Report {
+        let launch = launch.expect("the grid fits");
+        let args = vec![ArgValue::Bytes(bytemuck::bytes_of(args).to_vec())];
+        let launch = Launch {
+            grid: launch.grid,
+            workgroup: [launch.threads, 1, 1],
+            args,
+            order: self.order,
+            ..Launch::default()
+        };
+        machine.launch(kernel, &launch).unwrap_or_else(|error| panic!("{}: {error}", self.config))
+    }
+
+    fn run_prepared(&self, kernel: &Prepared, reduce: Option<&Prepared>) -> Outcome {
+        let Self { config, m, n, k, .. } = *self;
+        let mut numbers = Sequence::new(self.seed);
+        let mut machine = Machine::new();
+        let mut device = |name: &str, bytes: &[u8]| {
+            // Allocations are whole dwords, as every GPU allocator's are.
+            let mut padded = bytes.to_vec();
+            padded.resize(bytes.len().next_multiple_of(4), CANARY);
+            machine.memory.alloc_read_only(name, &padded).expect("memory")
+        };
+
+        // A: rows with canaries between them.
+        let row_bytes = (k * config.a.bits()).div_ceil(8);
+        let a_stride = match config.copy {
+            ACopy::Guarded => row_bytes + config.a.bits().div_ceil(8),
+            _ => row_bytes.next_multiple_of(16) + 16,
+        };
+        let a_values: Vec<i32> = (0..m * k).map(|_| numbers.small()).collect();
+        // The one NaN of the FNUZ types is the code of minus zero.
+        let canary = match config.a {
+            OperandType::E4m3Fnuz | OperandType::E5m2Fnuz => 0x80,
+            _ => CANARY,
+        };
+        let mut a = vec![canary; (m - 1) * a_stride + row_bytes];
+        for row in 0..m {
+            for col in 0..k {
+                put(config.a, &mut a[row * a_stride..], col, a_values[row * k + col]);
+            }
+        }
+        if let Some(row) = self.nan_row {
+            a[row * a_stride..][..row_bytes].fill(canary);
+        }
+        let b_values: Vec<i32> = (0..n * k).map(|_| numbers.small()).collect();
+        let mut b = vec![0; (n * k * config.b.bits()).div_ceil(8)];
+        for (index, &value) in b_values.iter().enumerate() {
+            put(config.b, &mut b, index, value);
+        }
+        let source = SourceB {
+            bytes: &b,
+            element: config.b,
+            k,
+            n,
+            batch: 1,
+            k_stride: 1,
+            n_stride: k,
+            batch_stride: n * k,
+        };
+        let packed = PackedB::pack(&source, config.tile[2]).expect("B packs");
+        packed.check(&config, k, n, 1).expect("the layout fits");
+
+        let mut floats = |name: &str, count: usize, pick: &mut dyn FnMut() -> f32| {
+            let values: Vec<f32> = (0..count).map(|_| pick()).collect();
+            let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+            (device(name, &bytes), values)
+        };
+        let mut more = Sequence::new(self.seed + 100);
+        let mut power = || [0.5, 1.0, 2.0, 0.25][more.below(4) as usize];
+        let (row_scale, row_scales) = floats("row_scale", m, &mut power);
+        let (col_scale, col_scales) = floats("col_scale", n, &mut power);
+        let mut bias_values = Sequence::new(self.seed + 200);
+        let (float_bias, biases) = floats("bias", n, &mut || bias_values.small() as f32);
+        let integer_bias: Vec<u8> = biases.iter().flat_map(|&v| (v as i32).to_le_bytes()).collect();
+
+        // MX scales: 2^-2 to 2^2.
+        let blocks = k / 32;
+        let mut exponents = Sequence::new(self.seed + 300);
+        let mut scales = |count: usize| -> Vec<u8> {
+            (0..count).map(|_| 125 + exponents.below(5) as u8).collect()
+        };
+        let (a_scales, b_scales) = (scales(m * blocks), scales(n * blocks));
+
+        let integer = config.output == OutputType::I32;
+        let bits = |value: f32| if integer { value as i32 as u32 } else { value.to_bits() };
+        let (alpha, beta) = (2.0f32, 3.0f32);
+        let e = config.epilogue;
+        let sizes = [m, n, k];
+        let mut args = Args::sizes(&config, sizes, packed.layout().column_bytes(), self.splits)
+            .expect("sizes fit");
+        args.a = device("A", &a);
+        args.b = device("B", packed.bytes());
+        (args.row_scale, args.col_scale) = (row_scale, col_scale);
+        args.bias = if integer { device("integer bias", &integer_bias) } else { float_bias };
+        if config.block_scaled {
+            args.a_scale = device("A scales", &a_scales);
+            let packed = PackedScales::pack(&b_scales, packed.layout()).expect("whole blocks");
+            args.b_scale = device("B scales", packed.bytes());
+        }
+        (args.a_stride, args.alpha, args.beta) = (a_stride as u64, bits(alpha), bits(beta));
+
+        // C: canaries between rows; read only at beta ≠ 0.
+        let size = config.output.bytes();
+        let c_stride = (n + config.c_vector) * size;
+        let mut c = vec![CANARY; (m - 1) * c_stride + n * size];
+        let old: Vec<i32> = (0..m * n).map(|_| numbers.small()).collect();
+        if e.beta {
+            for row in 0..m {
+                for col in 0..n {
+                    encode(
+                        config.output,
+                        &mut c[row * c_stride + col * size..],
+                        old[row * n + col],
+                    );
+                }
+            }
+        }
+        args.c_stride = c_stride as u64;
+        args.c = machine.memory.alloc_from("C", &c).expect("memory");
+        if config.split_k {
+            let bytes = args.workspace_bytes(1) as u64;
+            args.workspace = machine.memory.alloc("sums", bytes).expect("memory");
+        }
+
+        let mut report = self.launch(&mut machine, kernel, &args, args.launch(1));
+        if let Some(reduce) = reduce {
+            // The first pass is judged with the second.
+            let second = self.launch(&mut machine, reduce, &args, args.reduce_launch(1));
+            report.findings.extend(second.findings);
+            report.complete &= second.complete;
+        }
+
+        let scale =
+            |a: usize, b: usize| 2f64.powi(i32::from(a_scales[a]) + i32::from(b_scales[b]) - 254);
+        let mut expected = Vec::with_capacity(m * n);
+        for row in 0..m {
+            for col in 0..n {
+                let product = |i: usize| {
+                    let p = f64::from(a_values[row * k + i] * b_values[col * k + i]);
+                    if config.block_scaled {
+                        p * scale(row * blocks + i / 32, col * blocks + i / 32)
+                    } else {
+                        p
+                    }
+                };
+                let mut x: f64 = (0..k).map(product).sum();
+                if e.row_scale {
+                    x *= f64::from(row_scales[row]);
+                }
+                if e.col_scale {
+                    x *= f64::from(col_scales[col]);
+                }
+                if e.alpha {
+                    x *= f64::from(alpha);
+                }
+                if e.beta {
+                    x += f64::from(beta) * f64::from(old[row * n + col]);
+                }
+                if e.bias {
+                    x += f64::from(biases[col]);
+                }
+                expected.push(e.activation.apply(x));
+            }
+        }
+
+        let raw = machine.memory.read(args.c, c.len()).expect("C");
+        let mut broken_canaries = 0;
+        for row in 0..m - 1 {
+            let gap = row * c_stride + n * size..(row + 1) * c_stride;
+            broken_canaries += raw[gap].iter().filter(|&&byte| byte != CANARY).count();
+        }
+        let found = (0..m * n)
+            .map(|i| decode(config.output, &raw[i / n * c_stride + i % n * size..]))
+            .collect();
+        Outcome { report, found, expected, raw, broken_canaries }
+    }
+}
+
+fn encode(output: OutputType, to: &mut [u8], value: i32) {
+    match output {
+        OutputType::F32 => to[..4].copy_from_slice(&(value as f32).to_le_bytes()),
+        OutputType::I32 => to[..4].copy_from_slice(&value.to_le_bytes()),
+        OutputType::F16 => {
+            to[..2].copy_from_slice(&half::f16::from_f32(value as f32).to_le_bytes());
+        }
+        OutputType::BF16 => {
+            to[..2].copy_from_slice(&half::bf16::from_f32(value as f32).to_le_bytes());
+        }
+        _ => panic!("no such output"),
+    }
+}
+
+fn decode(output: OutputType, from: &[u8]) -> f64 {
+    match output {
+        OutputType::F32 => f64::from(f32::from_le_bytes(from[..4].try_into().expect("four bytes"))),
+        OutputType::I32 => f64::from(i32::from_le_bytes(from[..4].try_into().expect("four bytes"))),
+        OutputType::F16 => half::f16::from_le_bytes([from[0], from[1]]).to_f64(),
+        OutputType::BF16 => half::bf16::from_le_bytes([from[0], from[1]]).to_f64(),
+        _ => panic!("no such output"),
+    }
+}
+
+/// `value` rounded to the output type once. Expected values are exact in f32 here.
+pub(crate) fn rounded(output: OutputType, value: f64) -> f64 {
+    match output {
+        OutputType::F16 => half::f16::from_f32(value as f32).to_f64(),
+        OutputType::BF16 => half::bf16::from_f32(value as f32).to_f64(),
+        _ => f64::from(value as f32),
+    }
+}
+
+/// The compiler with the user's cache, or a line that says why there is none.
+pub(crate) fn compiler() -> Option<Compiler> {
+    match Compiler::find() {
+        Ok(compiler) => Some(compiler.with_cache(Cache::of_user())),
+        Err(error @ lapidary_hip::HipError::CompilerNotFound { .. }) => {
+            eprintln!("skipped: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
