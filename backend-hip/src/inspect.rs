@@ -61,8 +61,10 @@ impl Resources {
     #[must_use]
     pub const fn waves_per_simd(&self) -> u32 {
         let granted = self.vgprs.next_multiple_of(8);
-        let waves = if granted == 0 { 8 } else { 512 / granted };
-        if waves < 8 { waves } else { 8 }
+        match 512u32.checked_div(granted) {
+            Some(waves) if waves < 8 => waves,
+            _ => 8,
+        }
     }
 }
 

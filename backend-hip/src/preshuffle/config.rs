@@ -337,14 +337,14 @@ impl PreshuffleConfig {
 
     fn validate_types(&self) -> Result<(), ConfigError> {
         for element in [self.a, self.b] {
-            if let Some(needed) = element.only_on() {
-                if needed != self.target {
-                    return Err(ConfigError::TypeOfOtherTarget {
-                        element,
-                        needed,
-                        target: self.target,
-                    });
-                }
+            if let Some(needed) = element.only_on()
+                && needed != self.target
+            {
+                return Err(ConfigError::TypeOfOtherTarget {
+                    element,
+                    needed,
+                    target: self.target,
+                });
             }
         }
         use OperandType as T;

@@ -1,10 +1,8 @@
 //! The preshuffle kernel on the emulator, every check on, against a reference in f64.
 
-#[path = "support/emulate.rs"]
-mod emulate;
-mod support;
-
-use emulate::{Case, Outcome, compiler, rounded};
+use super::configs;
+use super::emulate;
+use super::emulate::{Case, Outcome, compiler, rounded};
 use lapidary_cdna::exec::Order;
 use lapidary_core::Activation;
 use lapidary_hip::Target;
@@ -47,44 +45,12 @@ fn check(compiler: &Compiler, case: &Case) -> Outcome {
     outcome
 }
 
-/// K for a configuration: block scales come 32 elements at a time.
-fn whole_blocks(config: &PreshuffleConfig, k: usize) -> usize {
-    if config.block_scaled { k.next_multiple_of(32) } else { k }
-}
-
 #[test]
-fn every_operand_pair_over_tails() {
+fn every_two_choices_meet_and_are_exact() {
     let Some(compiler) = compiler() else { return };
     for target in TARGETS {
-        for config in support::operand_pairs(target) {
-            for [m, n, k] in [[1, 1, 1], [17, 63, 129], [33, 80, 384], [65, 65, 31], [16, 300, 520]]
-            {
-                check(&compiler, &Case::new(config, [m, n, whole_blocks(&config, k)]));
-            }
-        }
-    }
-}
-
-#[test]
-fn every_movement_over_tails() {
-    let Some(compiler) = compiler() else { return };
-    for target in TARGETS {
-        for config in support::movements(target) {
-            for size in [[33, 200, 400], [31, 63, 129], [5, 8, 17]] {
-                check(&compiler, &Case::new(config, size));
-            }
-        }
-    }
-}
-
-#[test]
-fn every_epilogue() {
-    let Some(compiler) = compiler() else { return };
-    for target in TARGETS {
-        for config in support::epilogues(target) {
-            for size in [[65, 63, 100], [33, 68, 64]] {
-                check(&compiler, &Case::new(config, size));
-            }
+        for (config, size) in configs::pairwise(target) {
+            check(&compiler, &Case::new(config, size));
         }
     }
 }
@@ -93,8 +59,11 @@ fn every_epilogue() {
 fn every_tile_and_split_k() {
     let Some(compiler) = compiler() else { return };
     for target in TARGETS {
-        for config in support::tiles(target) {
-            let k = whole_blocks(&config, 5 * config.tile[2] + 7);
+        for config in configs::tiles(target) {
+            let mut k = 5 * config.tile[2] + 7;
+            if config.block_scaled {
+                k = k.next_multiple_of(32);
+            }
             let mut case = Case::new(config, [config.tile[0] + 3, config.tile[1] + 5, k]);
             check(&compiler, &case);
             if config.split_k {
@@ -134,7 +103,7 @@ fn a_nan_stays_in_its_row_and_survives_relu() {
     let Some(compiler) = compiler() else { return };
     for target in TARGETS {
         for copy in [ACopy::Synchronous, ACopy::Direct, ACopy::Guarded] {
-            for element in [OperandType::F32, OperandType::BF16, support::fp8(target).0] {
+            for element in [OperandType::F32, OperandType::BF16, configs::fp8(target).0] {
                 let tile = [32, 64, 128 * 8 / element.bits()];
                 let config = PreshuffleConfig {
                     copy,
