@@ -3,8 +3,8 @@
 // A's elements are adjacent along k, so a thread can fetch W = 2 or 4 of them at once: the same
 // bytes through the caches, fewer instructions. B is read along k, N elements apart, and stays
 // scalar. The width is chosen on the host, which has checked that every row of A starts at a
-// multiple of W; a vector that would reach past the last row or column of A is loaded element by
-// element with zeros for what is missing.
+// multiple of W; so a vector never straddles two rows, and of one that reaches past the last column
+// only the elements inside are used.
 
 var<workgroup> tile_a: array<array<array<Elem, KT>, BM>, NUM_BUFFERS>;
 var<workgroup> tile_b_t: array<array<array<Elem, KT>, BN>, NUM_BUFFERS>;
@@ -14,17 +14,9 @@ fn load_tile(at: Place, t: u32, buf: u32) {
     for (var v = at.tid; v < BM * KT / W; v += THREADS) {
         let i = v / (KT / W);
         let ki = v % (KT / W) * W;
-        let row = at.row0 + i;
-        let k = k0 + ki;
-        if (row < p.m && k + W - 1u < p.k) {
-            let values = load_a_vector(at.batch, row, k);
-            for (var e = 0u; e < W; e += 1u) {
-                tile_a[buf][i][ki + e] = values[e];
-            }
-        } else {
-            for (var e = 0u; e < W; e += 1u) {
-                tile_a[buf][i][ki + e] = load_a_or_zero(at.batch, row, k + e);
-            }
+        let values = load_a_vector_or_zero(at.batch, at.row0 + i, k0 + ki);
+        for (var e = 0u; e < W; e += 1u) {
+            tile_a[buf][i][ki + e] = lane(values, e);
         }
     }
     for (var i = at.tid; i < BN * KT; i += THREADS) {

@@ -31,15 +31,9 @@ fn main(
         for (var v = tid; v < BM * KT / W; v += THREADS) {
             let i = v / (KT / W);
             let ki = v % (KT / W) * W;
-            if (row0 + i < p.m && k0 + ki + W - 1u < p.k) {
-                let values = load_a_vector(batch, row0 + i, k0 + ki);
-                for (var e = 0u; e < W; e += 1u) {
-                    tile_a[i][ki + e] = values[e];
-                }
-            } else {
-                for (var e = 0u; e < W; e += 1u) {
-                    tile_a[i][ki + e] = load_a_or_zero(batch, row0 + i, k0 + ki + e);
-                }
+            let values = load_a_vector_or_zero(batch, row0 + i, k0 + ki);
+            for (var e = 0u; e < W; e += 1u) {
+                tile_a[i][ki + e] = lane(values, e);
             }
         }
         for (var i = tid; i < BN * KT; i += THREADS) {

@@ -57,10 +57,11 @@ impl Wgsl {
             || b.is_some_and(|s| shares(s.tensor))
             || bias.is_some_and(|s| shares(s.tensor));
         let access = if shared { Access::AllReadWrite } else { Access::ReadOnlyInputs };
-        let multiply = match (&decision.kernel, a) {
-            (Some(kernel), Some(a)) => {
-                let kernel = aligned_kernel(plan, kernel, a)?;
-                Some((kernel, self.multiply_pipeline(plan, kernel, access)?))
+        let multiply = match (&decision.kernel, a, b) {
+            (Some(kernel), Some(a), Some(b)) => {
+                let kernel = aligned_kernel(plan, kernel, a, b)?;
+                let pipeline = self.multiply_pipeline(plan, &kernel, access)?;
+                Some((kernel, pipeline))
             }
             _ => None,
         };
@@ -94,7 +95,7 @@ impl Wgsl {
             Option<TensorSlice<'_, WgslTensor>>,
         ),
         (multiply, pack): (
-            Option<&(&Kernel, wgpu::ComputePipeline)>,
+            Option<&(Kernel, wgpu::ComputePipeline)>,
             Option<&wgpu::ComputePipeline>,
         ),
     ) -> Result<Vec<Dispatch>, Error> {
@@ -108,14 +109,15 @@ impl Wgsl {
 
         let a = a.map(|a| {
             let shape = Shape { cols: problem.k, ..rows };
-            let width = multiply.map_or(1, |(kernel, _)| kernel.load_width);
+            let width = multiply.map_or(1, |(kernel, _)| kernel.a.width);
             let bound = a.bound_vectors(chunk.a_offset(a.layout), shape, alignment, width);
             params.a = Strides::new(bound.base, a.layout);
             bound
         });
         let b = b.map(|b| {
             let shape = Shape { rows: problem.k, ..rows };
-            let bound = b.bound(chunk.b_offset(b.layout), shape, alignment);
+            let width = multiply.map_or(1, |(kernel, _)| kernel.b.width);
+            let bound = b.bound_vectors(chunk.b_offset(b.layout), shape, alignment, width);
             params.b = Strides::new(bound.base, b.layout);
             bound
         });

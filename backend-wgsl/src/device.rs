@@ -1,6 +1,8 @@
 //! An open device: its limits, its pipelines, and how its failures become errors.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -71,9 +73,14 @@ pub struct Wgsl {
     pub(crate) inner: Arc<Inner>,
 }
 
+/// Devices opened so far.
+static OPENED: AtomicU64 = AtomicU64::new(0);
+
 /// What clones share.
 #[derive(Debug)]
 pub(crate) struct Inner {
+    /// Number of this device in the program, by which it knows its plans and tensors.
+    pub(crate) id: u64,
     pub(crate) device: wgpu::Device,
     pub(crate) queue: wgpu::Queue,
     pub(crate) limits: DeviceLimits,
@@ -133,9 +140,7 @@ impl Wgsl {
         let lost = Arc::new(Mutex::new(None));
         let on_lost = Arc::clone(&lost);
         device.set_device_lost_callback(move |reason, message| {
-            if reason != wgpu::DeviceLostReason::Destroyed {
-                remember(&on_lost, format!("{reason:?}: {message}"));
-            }
+            remember(&on_lost, format!("{reason:?}: {message}"));
         });
         let on_error = Arc::clone(&lost);
         let label = name.clone();
@@ -183,6 +188,7 @@ impl Wgsl {
         tracing::debug!(device = name, ?limits, "device opened");
         Ok(Self {
             inner: Arc::new(Inner {
+                id: OPENED.fetch_add(1, Ordering::Relaxed),
                 device,
                 queue,
                 limits,
@@ -279,7 +285,7 @@ impl Inner {
             return Ok(pipeline.clone());
         }
         let _span = tracing::info_span!("compile", kernel = label, device = self.name).entered();
-        let pipeline = scoped(&self.device, &self.name, "compiling a kernel", 0, || {
+        let pipeline = self.scoped("compiling a kernel", 0, || {
             let descriptor = wgpu::ShaderModuleDescriptor {
                 label: Some(label),
                 source: wgpu::ShaderSource::Wgsl(source.as_str().into()),
@@ -324,7 +330,8 @@ impl Inner {
     ) -> Result<T, Error> {
         self.check_alive()?;
         let result = scoped(&self.device, &self.name, operation, bytes, work)?;
-        self.check_alive()?;
+        // No scope catches the loss of the device. A poll is what has it reported.
+        self.poll(wgpu::PollType::Poll)?;
         Ok(result)
     }
 
@@ -341,18 +348,27 @@ impl Inner {
     /// Waits for everything submitted so far.
     pub(crate) fn wait(&self) -> Result<(), Error> {
         let wait = wgpu::PollType::Wait { submission_index: None, timeout: Some(self.timeout) };
-        let polled = self.device.poll(wait);
+        self.poll(wait)
+    }
+
+    /// Polls the device, which runs callbacks that are due, that of its loss among them.
+    fn poll(&self, how: wgpu::PollType) -> Result<(), Error> {
+        // wgpu panics where the driver says while it polls that the device is lost.
+        let polled = catch_unwind(AssertUnwindSafe(|| self.device.poll(how)));
+        if polled.is_err() {
+            remember(&self.lost, "the driver lost it while it was polled".into());
+        }
         self.check_alive()?;
         match polled {
-            Ok(_) => Ok(()),
-            Err(wgpu::PollError::Timeout) => {
+            Ok(Err(wgpu::PollError::Timeout)) => {
                 Err(Error::Timeout { device: self.name.clone(), seconds: self.timeout.as_secs() })
             }
-            Err(error) => Err(Error::Device {
+            Ok(Err(error)) => Err(Error::Device {
                 device: self.name.clone(),
                 operation: "waiting",
                 message: error.to_string(),
             }),
+            Ok(Ok(_)) | Err(_) => Ok(()),
         }
     }
 }

@@ -49,3 +49,8 @@ pub mod prelude {
     pub use crate::{AdapterChoice, Wgsl, WgslOptions, WgslTensor};
     pub use lapidary_core::prelude::*;
 }
+
+/// The README's example is compiled as a test.
+#[cfg(all(doctest, feature = "cpu"))]
+#[doc = include_str!("../../README.md")]
+struct ReadmeExamples;

@@ -56,6 +56,8 @@ impl Wgsl {
         plan: &WgslPlan,
         b: TensorSlice<'_, WgslTensor>,
     ) -> Result<WgslPackedB, Error> {
+        self.check_plan(plan)?;
+        self.check_owner(b.tensor)?;
         let problem = &plan.problem;
         if b.tensor.element() != problem.b {
             return Err(Error::ElementTypeMismatch {

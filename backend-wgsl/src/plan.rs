@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use lapidary_core::{
-    Args, BOperand, Error, KernelChoice, Layout, Operand, Placement, PlanOptions, Problem, Tensor,
-    TensorSlice,
+    Args, BOperand, Error, KernelChoice, Layout, Operand, Placement, PlanOptions, Problem, Shape,
+    Tensor, TensorSlice,
 };
 
 use crate::bind::Source;
-use crate::decide::{self, Decision, Kernel, Store};
+use crate::decide::{self, Body, Decision, Fetch, Kernel, Lines, Store};
 use crate::device::Wgsl;
 use crate::emit::{self, Access};
 use crate::pack::WgslPackedB;
@@ -24,7 +24,7 @@ pub struct WgslPlan {
     pub(crate) problem: Problem,
     pub(crate) decision: Decision,
     /// The device it was made for; plans do not move between devices.
-    device: wgpu::Device,
+    owner: u64,
     pub(crate) scratch: Option<wgpu::Buffer>,
     prepared: Mutex<VecDeque<(Key, std::sync::Arc<Prepared>)>>,
 }
@@ -109,7 +109,7 @@ impl Wgsl {
         let plan = WgslPlan {
             problem: problem.clone(),
             decision,
-            device: self.inner.device.clone(),
+            owner: self.inner.id,
             scratch,
             prepared: Mutex::default(),
         };
@@ -145,20 +145,34 @@ impl Wgsl {
         self.inner.pipeline("pack_output", emit::pack_output(traits, *store, access), access)
     }
 
+    /// Refuses a plan that another device made.
+    pub(crate) fn check_plan(&self, plan: &WgslPlan) -> Result<(), Error> {
+        if plan.owner == self.inner.id {
+            return Ok(());
+        }
+        Err(Error::KernelUnsuitable {
+            kernel: plan.decision.summary.kernel.clone(),
+            reason: "the plan was made on another device".into(),
+        })
+    }
+
     /// The dispatches of a plan on given operands, from the plan's own store if they came before.
     pub(crate) fn prepare(
         &self,
         plan: &WgslPlan,
         args: &Args<'_, Self>,
     ) -> Result<std::sync::Arc<Prepared>, Error> {
-        if plan.device != self.inner.device {
-            return Err(Error::KernelUnsuitable {
-                kernel: plan.decision.summary.kernel.clone(),
-                reason: "the plan was made on another device".into(),
-            });
-        }
+        self.check_plan(plan)?;
         let problem = &plan.problem;
         args.check(problem)?;
+        self.check_owner(args.a.tensor)?;
+        match &args.b {
+            BOperand::Plain(b) => self.check_owner(b.tensor)?,
+            BOperand::Packed(packed) => self.check_owner(&packed.tensor)?,
+            _ => {}
+        }
+        self.check_owner(args.c.tensor)?;
+        args.bias.map_or(Ok(()), |bias| self.check_owner(bias.tensor))?;
         let reads = problem.reads_factors() && !problem.is_empty();
         let a = reads.then_some(Source {
             tensor: args.a.tensor,
@@ -193,31 +207,50 @@ impl Wgsl {
     }
 }
 
-/// The kernel whose loads the operand's offset allows.
-pub(crate) fn aligned_kernel<'k>(
-    plan: &'k WgslPlan,
-    kernel: &'k Kernel,
+/// The kernel whose loads these operands allow: the planned one, or one with narrower loads where
+/// the caller left the width to the backend.
+pub(crate) fn aligned_kernel(
+    plan: &WgslPlan,
+    kernel: &Kernel,
     a: Source<'_>,
-) -> Result<&'k Kernel, Error> {
-    let size = a.tensor.element().size() as u64;
-    let vector = u64::from(kernel.load_width) * size;
-    let first = a.tensor.byte_offset + a.offset as u64 * size;
-    let place = Placement { offset: a.offset, shape: plan.problem.a_shape(), layout: a.layout };
-    let end = a.tensor.byte_offset + place.span().map_or(0, |span| span.end as u64) * size;
-    let room = a.tensor.buffer.size();
-    let fault = if !first.is_multiple_of(vector) {
-        ("the offset of its first element", i128::from(first / size))
-    } else if end.next_multiple_of(vector) > room {
-        ("the end of its buffer, which cuts its last vector off,", i128::from(room / size))
-    } else {
-        return Ok(kernel);
+    b: Source<'_>,
+) -> Result<Kernel, Error> {
+    let problem = &plan.problem;
+    let a_fault = |width| vector_fault(a, problem.a_shape(), width);
+    if kernel.body == Body::Vector {
+        let b_fault = vector_fault(b, problem.b_shape(), 4);
+        return Ok(kernel.clone().fetching(
+            Fetch::of(Lines::of_a(a.layout, problem.batch), a_fault(4).is_none()),
+            Fetch::of(Lines::of_b(b.layout, problem.batch), b_fault.is_none()),
+        ));
+    }
+    let Some((what, value)) = a_fault(kernel.a.width) else {
+        return Ok(kernel.clone());
     };
-    plan.decision.scalar_kernel.as_ref().ok_or(Error::Misaligned {
+    plan.decision.scalar_kernel.clone().ok_or(Error::Misaligned {
         operand: Operand::A,
-        width: kernel.load_width as usize,
-        what: fault.0,
-        value: fault.1,
+        width: kernel.a.width as usize,
+        what,
+        value,
     })
+}
+
+/// Why vectors of `width` elements cannot be loaded from an operand, strides aside.
+fn vector_fault(operand: Source<'_>, shape: Shape, width: u32) -> Option<(&'static str, i128)> {
+    let size = operand.tensor.element().size() as u64;
+    let vector = u64::from(width) * size;
+    let first = operand.tensor.byte_offset + operand.offset as u64 * size;
+    let place = Placement { offset: operand.offset, shape, layout: operand.layout };
+    let span_end = place.span().map_or(0, |span| span.end as u64);
+    let end = operand.tensor.byte_offset + span_end * size;
+    let room = operand.tensor.buffer.size();
+    if !first.is_multiple_of(vector) {
+        Some(("the offset of its first element", i128::from(first / size)))
+    } else if end.next_multiple_of(vector) > room {
+        Some(("the end of its buffer, which cuts its last vector off,", i128::from(room / size)))
+    } else {
+        None
+    }
 }
 
 /// B as it is or packed, with the layout to read it by.

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use lapidary_core::{ElementType, Error, Tensor};
+use lapidary_core::{ElementType, Error, Layout, Placement, Shape, Tensor};
 
 use crate::device::{Inner, Wgsl};
 
@@ -16,6 +16,9 @@ pub struct WgslTensor {
     pub(crate) byte_offset: u64,
     element: ElementType,
     len: usize,
+    /// The device that allocated it; none where the buffer is the program's own, in which others'
+    /// data may follow the last element.
+    owner: Option<u64>,
 }
 
 impl Tensor for WgslTensor {
@@ -82,7 +85,7 @@ impl WgslTensor {
                 limit: u128::from(buffer.size()),
             });
         }
-        Ok(Self { buffer, byte_offset, element, len })
+        Ok(Self { buffer, byte_offset, element, len, owner: None })
     }
 
     /// The buffer.
@@ -106,7 +109,22 @@ impl Wgsl {
             }
         };
         let buffer = self.inner.buffer("lapidary tensor", bytes, wgpu::BufferUsages::empty())?;
-        Ok(WgslTensor { buffer, byte_offset: 0, element, len })
+        Ok(WgslTensor { buffer, byte_offset: 0, element, len, owner: Some(self.inner.id) })
+    }
+
+    /// Refuses a tensor that another device allocated.
+    ///
+    /// wgpu tells buffers apart by numbers that are counted for each instance, so it would take the
+    /// buffer of this device that has the same number.
+    pub(crate) fn check_owner(&self, tensor: &WgslTensor) -> Result<(), Error> {
+        if tensor.owner.is_none_or(|owner| owner == self.inner.id) {
+            return Ok(());
+        }
+        Err(Error::Device {
+            device: self.inner.name.clone(),
+            operation: "using a tensor",
+            message: "it was allocated on another device".into(),
+        })
     }
 
     /// Copies bytes into a tensor; parts of a word at either end keep their neighbours.
@@ -117,14 +135,13 @@ impl Wgsl {
         bytes: &[u8],
     ) -> Result<(), Error> {
         let size = tensor.element.size();
-        let end = offset.checked_add(bytes.len().div_ceil(size));
-        if end.is_none_or(|end| end > tensor.len) || !bytes.len().is_multiple_of(size) {
-            return Err(Error::LimitExceeded {
-                what: "end of an upload in bytes of the tensor",
-                requested: offset as u128 * size as u128 + bytes.len() as u128,
-                limit: tensor.len as u128 * size as u128,
-            });
+        if !bytes.len().is_multiple_of(size) {
+            return Err(Error::PartialElement { bytes: bytes.len(), element: tensor.element });
         }
+        let count = bytes.len() / size;
+        Placement { offset, shape: Shape::new(1, count), layout: Layout::row_major(1, count) }
+            .check_bounds(tensor.len)?;
+        self.check_owner(tensor)?;
         if bytes.is_empty() {
             return Ok(());
         }
@@ -136,15 +153,14 @@ impl Wgsl {
         if (word_first, word_last) == (first, last) {
             return self.write_words(tensor, first, bytes);
         }
-        // The words at the ends are shared with elements that must keep their bits, unless they lie
-        // in the padding behind the last element.
+        // What else is in the words at the ends keeps its bits. In a buffer of ours nothing but
+        // padding lies behind the last element; in a program's own buffer somebody else's data may.
         let mut words = vec![0; word_last - word_first];
-        let keeps_front = word_first < first;
-        let keeps_back = last < tensor.len * size && word_last > last;
-        if keeps_front || keeps_back {
-            let existing = pollster::block_on(self.read(tensor))?;
-            let available = existing.len().min(word_last) - word_first;
-            words[..available].copy_from_slice(&existing[word_first..word_first + available]);
+        let ends_tensor = last == tensor.len * size;
+        let keeps_back = word_last > last && (tensor.owner.is_none() || !ends_tensor);
+        if word_first < first || keeps_back {
+            let at = tensor.byte_offset + word_first as u64;
+            words = pollster::block_on(self.read_bytes(&tensor.buffer, at, words.len()))?;
         }
         words[first - word_first..last - word_first].copy_from_slice(bytes);
         self.write_words(tensor, word_first, &words)
@@ -158,6 +174,7 @@ impl Wgsl {
 
     /// Copies all elements back.
     pub(crate) async fn read(&self, tensor: &WgslTensor) -> Result<Vec<u8>, Error> {
+        self.check_owner(tensor)?;
         let bytes = tensor.len * tensor.element.size();
         let mut data = self.read_bytes(&tensor.buffer, tensor.byte_offset, bytes).await?;
         data.truncate(bytes);

@@ -216,11 +216,8 @@ impl<'a, B: Backend> Args<'a, B> {
         if problem.is_empty() {
             return Ok(());
         }
-        let c = Placement {
-            offset: self.c.offset,
-            shape: problem.c_shape(),
-            layout: problem.c_layout,
-        };
+        let c =
+            Placement { offset: self.c.offset, shape: problem.c_shape(), layout: problem.c_layout };
         check_tensor(Operand::C, self.c.tensor, c, problem.c)?;
         if problem.reads_factors() {
             let a = Placement {
@@ -377,7 +374,8 @@ pub trait Backend: Sized {
     /// The copy is ordered before every later execution and download.
     ///
     /// # Errors
-    /// [`Error::ViewOutOfBounds`] if the tensor ends before, or a device error.
+    /// [`Error::PartialElement`], [`Error::ViewOutOfBounds`] if the tensor ends before, or a device
+    /// error.
     fn upload(&self, tensor: &Self::Tensor, offset: usize, bytes: &[u8]) -> Result<(), Error>;
 
     /// Copies all elements back, after everything submitted before.

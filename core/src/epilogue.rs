@@ -30,8 +30,7 @@ pub enum Activation {
 
 impl Activation {
     /// Every activation.
-    pub const ALL: [Self; 5] =
-        [Self::None, Self::Relu, Self::Silu, Self::GeluTanh, Self::GeluErf];
+    pub const ALL: [Self; 5] = [Self::None, Self::Relu, Self::Silu, Self::GeluTanh, Self::GeluErf];
 
     /// The name used in plans, messages and on the command line.
     #[must_use]

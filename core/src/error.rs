@@ -79,6 +79,15 @@ pub enum Error {
         len: usize,
     },
 
+    /// Bytes that are not a whole number of elements.
+    #[error("{bytes} bytes are not a whole number of {element} elements, which have {} each", .element.size())]
+    PartialElement {
+        /// Bytes given.
+        bytes: usize,
+        /// The element type they should hold.
+        element: ElementType,
+    },
+
     /// Two elements of an output share one place in memory.
     #[error(
         "output view of {rows}x{cols} (batch {batch}) with strides {row_stride}, {col_stride} \

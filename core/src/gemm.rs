@@ -12,8 +12,12 @@ use crate::view::{AnyMatrixMut, Matrix};
 ///
 /// # Examples
 /// ```
-/// use lapidary_core::{Cpu, ElementType, Gemm, MatrixRef, Operands};
+/// # #[cfg(not(feature = "cpu"))]
+/// # fn main() {}
+/// # #[cfg(feature = "cpu")]
 /// # fn main() -> Result<(), lapidary_core::Error> {
+/// use lapidary_core::{Cpu, ElementType, Gemm, MatrixRef, Operands};
+///
 /// let a = [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]; // 2×3
 /// let b = [1.0f32, 0.0, 0.0, 1.0, 1.0, 1.0]; // 3×2
 /// let operands =
@@ -107,13 +111,7 @@ impl<B: Backend> Gemm<B> {
         problem.c_layout = c.placement().layout;
         operands.c(c.as_ref()).check(&problem)?;
         problem.validate()?;
-        pollster::block_on(device.run_host(
-            &problem,
-            &PlanOptions::default(),
-            operands,
-            c,
-            &|_| {},
-        ))
+        pollster::block_on(device.run_host(&problem, &PlanOptions::default(), operands, c, &|_| {}))
     }
 
     /// Prepares a product for repeated execution on device tensors.
@@ -164,10 +162,7 @@ impl<B: Backend> GemmPlan<'_, B> {
     ///
     /// # Errors
     /// As [`Backend::pack_b`].
-    pub fn pack_b<'a>(
-        &self,
-        b: impl Into<TensorSlice<'a, B::Tensor>>,
-    ) -> Result<B::PackedB, Error>
+    pub fn pack_b<'a>(&self, b: impl Into<TensorSlice<'a, B::Tensor>>) -> Result<B::PackedB, Error>
     where
         B::Tensor: 'a,
     {

@@ -108,6 +108,8 @@ impl Layout {
     }
 
     /// The index range that a view of `shape` touches, or `None` when it touches nothing.
+    ///
+    /// Saturates at the range of `i128`, far past any storage.
     #[must_use]
     pub fn extent(self, shape: Shape) -> Option<Extent> {
         if shape.is_empty() {
@@ -117,9 +119,9 @@ impl Layout {
         for (count, stride) in self.axes(shape) {
             let reach = (count as i128 - 1) * stride as i128;
             if reach < 0 {
-                extent.min += reach;
+                extent.min = extent.min.saturating_add(reach);
             } else {
-                extent.max += reach;
+                extent.max = extent.max.saturating_add(reach);
             }
         }
         Some(extent)
@@ -145,7 +147,8 @@ impl Layout {
             if (stride.unsigned_abs() as u128) <= span {
                 return false;
             }
-            span += (count as u128 - 1) * stride.unsigned_abs() as u128;
+            let reach = (count as u128 - 1) * stride.unsigned_abs() as u128;
+            span = span.saturating_add(reach);
         }
         true
     }
@@ -173,6 +176,44 @@ pub struct Placement {
 }
 
 impl Placement {
+    /// The same storage with rows and columns exchanged.
+    #[must_use]
+    pub const fn transposed(self) -> Self {
+        let Shape { batch, rows, cols } = self.shape;
+        Self {
+            offset: self.offset,
+            shape: Shape { batch, rows: cols, cols: rows },
+            layout: self.layout.transposed(),
+        }
+    }
+
+    /// The part of `rows` × `cols` of every matrix.
+    ///
+    /// # Errors
+    /// [`Error::LimitExceeded`](crate::Error::LimitExceeded) if a range ends past the matrix or
+    /// before its own start.
+    pub fn submatrix(
+        self,
+        rows: core::ops::Range<usize>,
+        cols: core::ops::Range<usize>,
+    ) -> Result<Self, crate::Error> {
+        for (what, range, limit) in [
+            ("end of the rows of a submatrix", &rows, self.shape.rows),
+            ("end of the columns of a submatrix", &cols, self.shape.cols),
+        ] {
+            let requested = range.end.max(range.start) as u128;
+            let limit = if range.start <= range.end { limit } else { range.end } as u128;
+            if requested > limit {
+                return Err(crate::Error::LimitExceeded { what, requested, limit });
+            }
+        }
+        let shape = Shape { batch: self.shape.batch, rows: rows.len(), cols: cols.len() };
+        let first = self.offset as i128 + self.layout.index(0, rows.start, cols.start);
+        // An empty part touches nothing, wherever it starts.
+        let offset = if shape.is_empty() { self.offset } else { first as usize };
+        Ok(Self { offset, shape, layout: self.layout })
+    }
+
     /// Checks that every element lies in a storage of `len` elements.
     ///
     /// # Errors
@@ -181,8 +222,8 @@ impl Placement {
         let Some(extent) = self.layout.extent(self.shape) else {
             return Ok(());
         };
-        let first = self.offset as i128 + extent.min;
-        let last = self.offset as i128 + extent.max;
+        let first = extent.min.saturating_add(self.offset as i128);
+        let last = extent.max.saturating_add(self.offset as i128);
         if first >= 0 && last < len as i128 {
             return Ok(());
         }

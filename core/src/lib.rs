@@ -8,8 +8,71 @@
 //! - [`Gemm`] runs it on a [`Backend`], in one shot or through a plan;
 //! - [`Backend`] states the numerical contract that every kernel keeps;
 //! - [`policy`] describes tiled kernels in types, checked when they compile;
-//! - [`Cpu`] needs nothing installed, and [`oracle`] says what the right answer is and how far
+//! - `Cpu` needs nothing installed, and [`oracle`] says what the right answer is and how far
 //!   off a result may be.
+//!
+//! # Examples
+//! A linear layer, `gelu(x · Wᵀ + b)`, with the weights stored one output a row as most frameworks
+//! do: the transpose is a view.
+//! ```
+//! # #[cfg(not(feature = "cpu"))]
+//! # fn main() {}
+//! # #[cfg(feature = "cpu")]
+//! # fn main() -> Result<(), lapidary_core::Error> {
+//! use lapidary_core::prelude::*;
+//!
+//! let x = [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]; // 2 tokens of 3 features
+//! let w = [0.1f32, 0.2, 0.3, -0.1, -0.2, -0.3]; // 2 outputs of 3 features
+//! let bias = [0.5f32, -0.5];
+//! let operands = Operands::new(
+//!     MatrixRef::row_major(&x, 2, 3)?,
+//!     MatrixRef::row_major(&w, 2, 3)?.transposed(),
+//! )
+//! .bias(&bias);
+//! let problem = operands.problem(ElementType::F32)?.activation(Activation::GeluErf);
+//! let y = Gemm::<Cpu>::run(&Cpu::new(), &problem, &operands)?.matrix.to_vec::<f32>()?;
+//! assert!((y[0] - 1.8454).abs() < 1e-4); // gelu(1.4 + 0.5)
+//! # Ok(())
+//! # }
+//! ```
+//! Into a part of a larger matrix, added to what is there, in half precision:
+//! ```
+//! # #[cfg(not(feature = "cpu"))]
+//! # fn main() {}
+//! # #[cfg(feature = "cpu")]
+//! # fn main() -> Result<(), lapidary_core::Error> {
+//! use lapidary_core::prelude::*;
+//!
+//! let a = [1.0, 2.0, 3.0, 4.0].map(f16::from_f32);
+//! let operands = Operands::new(MatrixRef::row_major(&a, 2, 2)?, MatrixRef::row_major(&a, 2, 2)?);
+//! let problem = operands.problem(ElementType::F16)?.beta(1.0);
+//! let mut all = [f16::ONE; 9];
+//! let corner = MatrixMut::row_major(&mut all, 3, 3)?.submatrix(1..3, 1..3)?;
+//! Gemm::<Cpu>::run_into(&Cpu::new(), &problem, &operands, corner)?;
+//! let expected = [1.0, 1.0, 1.0, 1.0, 8.0, 11.0, 1.0, 16.0, 23.0].map(f16::from_f32);
+//! assert_eq!(all, expected);
+//! # Ok(())
+//! # }
+//! ```
+//! What is wrong with an input is said with its numbers:
+//! ```
+//! use lapidary_core::{MatrixRef, Operands, ElementType};
+//! # fn main() -> Result<(), lapidary_core::Error> {
+//! let values = [0.0f32; 12];
+//! let a = MatrixRef::row_major(&values, 3, 4)?;
+//! let error = Operands::new(a, a).problem(ElementType::F32).unwrap_err();
+//! assert_eq!(
+//!     error.to_string(),
+//!     "A has 4 columns but B has 3 rows: the inner dimension K must agree"
+//! );
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Features
+//! - `cpu` (on by default): `Cpu`, and with it `faer`'s kernels and `rayon`;
+//! - `ndarray`, `faer`: [`MatrixRef`] and [`MatrixMut`] of these crates' arrays, without a copy;
+//! - `testing`: seeded data, shapes and canary storages for tests of backends.
 
 pub mod backend;
 pub mod element;
@@ -22,7 +85,7 @@ mod operands;
 pub mod oracle;
 pub mod policy;
 mod problem;
-mod random;
+pub mod random;
 pub mod round;
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -323,9 +323,8 @@ impl Problem {
 }
 
 fn check_integer_factor(name: &'static str, value: f64) -> Result<(), Error> {
-    let integer = value.fract() == 0.0
-        && value >= f64::from(i32::MIN)
-        && value <= f64::from(i32::MAX);
+    let integer =
+        value.fract() == 0.0 && value >= f64::from(i32::MIN) && value <= f64::from(i32::MAX);
     if integer { Ok(()) } else { Err(Error::FactorNotInteger { name, value }) }
 }
 

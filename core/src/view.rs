@@ -65,7 +65,19 @@ impl<'a, T: Element> MatrixRef<'a, T> {
     /// The same elements with rows and columns exchanged; nothing is copied.
     #[must_use]
     pub fn transposed(self) -> Self {
-        Self { data: self.data, placement: transpose(self.placement) }
+        Self { data: self.data, placement: self.placement.transposed() }
+    }
+
+    /// The part of `rows` × `cols` (of every matrix of a batch); nothing is copied.
+    ///
+    /// # Errors
+    /// [`Error::LimitExceeded`] if a range ends past the matrix.
+    pub fn submatrix(
+        self,
+        rows: core::ops::Range<usize>,
+        cols: core::ops::Range<usize>,
+    ) -> Result<Self, Error> {
+        Ok(Self { data: self.data, placement: self.placement.submatrix(rows, cols)? })
     }
 
     /// Batch, rows and columns.
@@ -110,6 +122,18 @@ impl<'a, T: Element> MatrixMut<'a, T> {
         Ok(Self { data, placement })
     }
 
+    /// The part of `rows` × `cols` (of every matrix of a batch); nothing is copied.
+    ///
+    /// # Errors
+    /// [`Error::LimitExceeded`] if a range ends past the matrix.
+    pub fn submatrix(
+        self,
+        rows: core::ops::Range<usize>,
+        cols: core::ops::Range<usize>,
+    ) -> Result<Self, Error> {
+        Ok(Self { placement: self.placement.submatrix(rows, cols)?, data: self.data })
+    }
+
     /// The view without its element type in the Rust type.
     #[must_use]
     pub fn erase(self) -> AnyMatrixMut<'a> {
@@ -118,15 +142,6 @@ impl<'a, T: Element> MatrixMut<'a, T> {
             element: T::TYPE,
             placement: self.placement,
         }
-    }
-}
-
-fn transpose(placement: Placement) -> Placement {
-    let Shape { batch, rows, cols } = placement.shape;
-    Placement {
-        shape: Shape { batch, rows: cols, cols: rows },
-        layout: placement.layout.transposed(),
-        ..placement
     }
 }
 
@@ -163,11 +178,7 @@ impl<'a> AnyMatrixRef<'a> {
     ///
     /// # Errors
     /// [`Error::ViewOutOfBounds`] if any element lies outside.
-    pub fn new(
-        bytes: &'a [u8],
-        element: ElementType,
-        placement: Placement,
-    ) -> Result<Self, Error> {
+    pub fn new(bytes: &'a [u8], element: ElementType, placement: Placement) -> Result<Self, Error> {
         placement.check_bounds(bytes.len() / element.size())?;
         Ok(Self { bytes, element, placement })
     }
@@ -199,7 +210,7 @@ impl<'a> AnyMatrixRef<'a> {
     /// The same elements with rows and columns exchanged; nothing is copied.
     #[must_use]
     pub fn transposed(self) -> Self {
-        Self { placement: transpose(self.placement), ..self }
+        Self { placement: self.placement.transposed(), ..self }
     }
 
     /// The exact value of one element.
@@ -212,7 +223,22 @@ impl<'a> AnyMatrixRef<'a> {
     }
 }
 
-impl AnyMatrixMut<'_> {
+impl<'a> AnyMatrixMut<'a> {
+    /// A writable view of raw bytes, for backends that keep their tensors in host memory.
+    ///
+    /// # Errors
+    /// [`Error::ViewOutOfBounds`] or [`Error::OutputOverlapsItself`].
+    #[cfg(feature = "cpu")]
+    pub(crate) fn from_bytes(
+        bytes: &'a mut [u8],
+        element: ElementType,
+        placement: Placement,
+    ) -> Result<Self, Error> {
+        placement.check_bounds(bytes.len() / element.size())?;
+        placement.check_injective()?;
+        Ok(Self { bytes, element, placement })
+    }
+
     /// The element type.
     #[must_use]
     pub fn element(&self) -> ElementType {
@@ -277,7 +303,13 @@ fn index_in(placement: &Placement, batch: usize, row: usize, col: usize) -> usiz
         batch < batches && row < rows && col < cols,
         "element ({batch}, {row}, {col}) of a view of {batches}x{rows}x{cols}"
     );
-    (placement.offset as i128 + placement.layout.index(batch, row, col)) as usize
+    let Layout { row_stride, col_stride, batch_stride } = placement.layout;
+    // The result lies in the storage; products on the way may wrap, and wrap back.
+    placement
+        .offset
+        .wrapping_add_signed(batch_stride.wrapping_mul(batch as isize))
+        .wrapping_add_signed(row_stride.wrapping_mul(row as isize))
+        .wrapping_add_signed(col_stride.wrapping_mul(col as isize))
 }
 
 /// A read-only vector whose element type is known at run time: the bias, one value a column.
@@ -381,6 +413,16 @@ impl Matrix {
         })?;
         storage.resize(bytes, 0);
         Ok(Self { bytes: storage, element, shape })
+    }
+
+    /// A matrix with these elements, row-major, matrix after matrix.
+    #[cfg(any(feature = "ndarray", feature = "faer"))]
+    pub(crate) fn from_elements<T: Element>(
+        shape: Shape,
+        elements: impl Iterator<Item = T>,
+    ) -> Self {
+        let elements: Vec<T> = elements.collect();
+        Self { bytes: bytemuck::cast_slice(&elements).to_vec(), element: T::TYPE, shape }
     }
 
     /// The element type.

@@ -159,7 +159,7 @@ fn a_flushed_subnormal_is_allowed_unless_the_device_keeps_them() {
     case.b.fill(1.0);
     let reference = reference(&case.problem, &case.operands()).unwrap();
     let mut result = correct(&case, &reference);
-    let strict = reference.clone().keeping_subnormals(&case.operands()).unwrap();
+    let strict = reference.clone().keeping_subnormals();
     assert!(strict.compare(&result.as_ref()).passed());
     set(&mut result, 0, 0.0);
     assert!(reference.compare(&result.as_ref()).passed());
@@ -288,6 +288,35 @@ fn the_bound_holds_for_f32_in_its_worst_order_and_catches_f16_accumulation() {
     assert!(good.passed() && good.max_units < 8.0, "{good}");
     let bad = reference.compare(&in_f16.as_ref());
     assert!(bad.mismatches > 32, "{bad}");
+}
+
+#[test]
+fn the_bound_is_the_stated_one_and_no_looser() {
+    // Ones: gauge and value are K; K + 4 roundings in the sum and one of the output.
+    let u = f64::from(f32::EPSILON) / 2.0;
+    for k in [1, 1000] {
+        let mut case = Case::new(Problem::new(1, 1, k), Values::Positive, 1);
+        case.a.fill(1.0);
+        case.b.fill(1.0);
+        let reference = reference(&case.problem, &case.operands()).unwrap();
+        let expected = (k as f64 + 5.0) * u * k as f64;
+        let ratio = reference.bound(0) / expected;
+        assert!((1.0..1.001).contains(&ratio), "K = {k}: {ratio}");
+    }
+    // Where the output is coarse, correct rounding comes close to the bound, and two steps exceed it.
+    for c in [ElementType::F16, ElementType::BF16] {
+        let case = Case::new(Problem::new(40, 40, 4).elements(c, c), Values::Uniform, 5);
+        let reference = reference(&case.problem, &case.operands()).unwrap();
+        let mut result = correct(&case, &reference);
+        let comparison = reference.compare(&result.as_ref());
+        assert!(comparison.passed() && comparison.max_ratio > 0.8, "{c}: {comparison}");
+        for code in result.as_mut().bytes_mut().chunks_exact_mut(2) {
+            let up = u16::from_le_bytes([code[0], code[1]]) + 2;
+            code.copy_from_slice(&up.to_le_bytes());
+        }
+        let comparison = reference.compare(&result.as_ref());
+        assert!(comparison.mismatches > 1500, "{c}: {comparison}");
+    }
 }
 
 #[test]

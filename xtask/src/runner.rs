@@ -65,19 +65,19 @@ impl Runner {
         println!("\nSummary");
         let width = self.steps.iter().map(|step| step.title.len()).max().unwrap_or(0);
         for Step { title, outcome, elapsed } in &self.steps {
-            println!("  {title:width$}  {:>8}  {outcome}", seconds(*elapsed));
+            println!("  {title:width$}  {:>11}  {outcome}", seconds(*elapsed));
         }
         for note in notes {
             println!("  {note}");
         }
-        let failed =
-            self.steps.iter().filter(|step| matches!(step.outcome, Outcome::Failed(_))).count();
-        let verdict = match failed {
-            0 => "all steps passed".to_owned(),
-            1 => "1 step FAILED".to_owned(),
-            _ => format!("{failed} steps FAILED"),
+        let count = |kind: fn(&Outcome) -> bool| {
+            self.steps.iter().filter(|step| kind(&step.outcome)).count()
         };
-        println!("{verdict} in {}", seconds(self.start.elapsed()));
+        let passed = count(|outcome| matches!(outcome, Outcome::Passed));
+        let failed = count(|outcome| matches!(outcome, Outcome::Failed(_)));
+        let skipped = count(|outcome| matches!(outcome, Outcome::Skipped(_)));
+        let elapsed = seconds(self.start.elapsed());
+        println!("steps: {passed} passed, {failed} failed, {skipped} skipped, in {elapsed}");
         failed == 0
     }
 }

@@ -16,15 +16,27 @@ const LOADER: &str = "libvulkan.so.1";
 /// Debian's packages of the loader, and of Mesa's drivers with the software device among them.
 const PACKAGES: [&str; 2] = ["libvulkan1", "mesa-vulkan-drivers"];
 
+/// Names that the manifests of software devices begin with: Mesa's lavapipe, and SwiftShader.
+const SOFTWARE: [&str; 2] = ["lvp_", "vk_swiftshader"];
+
+/// What counts as a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// A driver for the GPU of this machine, or the software device.
+    Any,
+    /// The software device: what is left when the GPU's driver turned out not to work.
+    Software,
+}
+
 /// Makes sure that there is a Vulkan device, installing the software one if `install` allows it.
 ///
 /// Returns [`Outcome::Skipped`] with the reason if there is none.
-pub(crate) fn ensure(install: bool) -> Outcome {
+pub(crate) fn ensure(wanted: Wanted, install: bool) -> Outcome {
     if !cfg!(target_os = "linux") {
         println!("this system brings a graphics interface of its own; nothing to install");
         return Outcome::Passed;
     }
-    let missing = match find() {
+    let missing = match find(wanted) {
         Ok(manifest) => {
             println!("Vulkan driver found: {}; nothing to install", manifest.display());
             return Outcome::Passed;
@@ -53,7 +65,7 @@ pub(crate) fn ensure(install: bool) -> Outcome {
     if let Outcome::Failed(why) = apt_get(&[&install[..], &PACKAGES].concat()) {
         return Outcome::Skipped(format!("{missing}, and installing it did not work: {why}"));
     }
-    match find() {
+    match find(wanted) {
         Ok(manifest) => {
             println!("Vulkan driver installed: {}", manifest.display());
             Outcome::Passed
@@ -63,15 +75,34 @@ pub(crate) fn ensure(install: bool) -> Outcome {
 }
 
 /// The manifest of a driver whose library is there, or what is missing.
-fn find() -> Result<PathBuf, String> {
+///
+/// Mesa installs drivers for every GPU it knows, so one for a GPU counts only where there is a GPU.
+fn find(wanted: Wanted) -> Result<PathBuf, String> {
     let libraries = library_folders();
     if !in_folders(&libraries, LOADER) {
         return Err(format!("{LOADER} is not installed"));
     }
+    let gpu = wanted == Wanted::Any && has_gpu();
     manifests()
         .into_iter()
-        .find(|manifest| driver_is_there(manifest, &libraries))
-        .ok_or_else(|| "no Vulkan driver is installed".to_owned())
+        .find(|manifest| (gpu || is_software(manifest)) && driver_is_there(manifest, &libraries))
+        .ok_or_else(|| match gpu {
+            true => "no Vulkan driver is installed".to_owned(),
+            false => "no software Vulkan driver is installed".to_owned(),
+        })
+}
+
+fn is_software(manifest: &Path) -> bool {
+    let name = manifest.file_name().unwrap_or_default().to_string_lossy();
+    SOFTWARE.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Whether the kernel shows a GPU: a render node, NVIDIA's device, or the one of WSL.
+fn has_gpu() -> bool {
+    let render_node = fs::read_dir("/dev/dri").is_ok_and(|nodes| {
+        nodes.flatten().any(|node| node.file_name().to_string_lossy().starts_with("renderD"))
+    });
+    render_node || ["/dev/nvidia0", "/dev/dxg"].iter().any(|node| Path::new(node).exists())
 }
 
 /// Folders in which the dynamic linker finds libraries on the usual distributions.
@@ -163,6 +194,17 @@ fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn software_devices_are_known_by_name() {
+        for (name, software) in [
+            ("/usr/share/vulkan/icd.d/lvp_icd.x86_64.json", true),
+            ("/opt/vk_swiftshader_icd.json", true),
+            ("/usr/share/vulkan/icd.d/radeon_icd.x86_64.json", false),
+        ] {
+            assert_eq!(is_software(Path::new(name)), software, "{name}");
+        }
+    }
 
     #[test]
     fn a_driver_counts_only_with_its_library() {

@@ -8,15 +8,9 @@ fn load_tile(at: Place, t: u32, buf: u32) {
     for (var v = at.tid; v < BM * KT / W; v += THREADS) {
         let i = v / (KT / W);
         let ki = v % (KT / W) * W;
-        if (at.row0 + i < p.m && k0 + ki + W - 1u < p.k) {
-            let values = load_a_vector(at.batch, at.row0 + i, k0 + ki);
-            for (var e = 0u; e < W; e += 1u) {
-                tile_a[buf][i][ki + e] = values[e];
-            }
-        } else {
-            for (var e = 0u; e < W; e += 1u) {
-                tile_a[buf][i][ki + e] = load_a_or_zero(at.batch, at.row0 + i, k0 + ki + e);
-            }
+        let values = load_a_vector_or_zero(at.batch, at.row0 + i, k0 + ki);
+        for (var e = 0u; e < W; e += 1u) {
+            tile_a[buf][i][ki + e] = lane(values, e);
         }
     }
     for (var i = at.tid; i < BN * KT; i += THREADS) {

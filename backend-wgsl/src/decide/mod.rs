@@ -2,13 +2,14 @@
 
 mod chunk;
 mod kernel;
+mod policy;
 
 use lapidary_core::{Activation, ElementType, Error, KernelChoice, PlanSummary, Problem};
 
 pub use chunk::Chunk;
 pub(crate) use chunk::{PACK_THREADS, pack_workgroups};
-pub(crate) use kernel::register_type;
-pub use kernel::{Body, Kernel};
+pub use kernel::{Body, Fetch, Kernel};
+pub(crate) use kernel::{Lines, register_type};
 
 use crate::limits::DeviceLimits;
 
@@ -172,7 +173,7 @@ fn summarise(
     summary.block_tile = kernel.block.map(|x| x as usize);
     summary.thread_tile = kernel.thread.map(|x| x as usize);
     summary.k_tile_size = kernel.k_tile as usize;
-    summary.load_width = kernel.load_width as usize;
+    summary.load_width = kernel.a.width as usize;
     summary.workgroup_bytes = kernel.workgroup_bytes();
     summary.scratch_bytes = scratch_bytes;
     summary

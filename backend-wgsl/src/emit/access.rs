@@ -2,6 +2,8 @@
 
 use lapidary_core::ElementType;
 
+use crate::decide::Fetch;
+
 /// What the storage binding of an operand is an array of, when loads fetch `width` elements.
 pub(super) fn storage(element: ElementType, width: u32) -> &'static str {
     match (element, width) {
@@ -17,48 +19,72 @@ pub(super) fn storage(element: ElementType, width: u32) -> &'static str {
     }
 }
 
-/// `load_a`, `load_b`, their zero-filling twins, and `load_a_vector` where `width` > 1 or the
-/// body asks for vectors of one.
-pub(super) fn loads(element: ElementType, width: u32) -> String {
-    let mut text = String::new();
-    text.push_str(unpack(element));
-    text.push_str(&format!(
-        "\
-fn index_a(batch: u32, row: u32, k: u32) -> u32 {{
-    return p.a_base + batch * p.a_batch + row * p.a_row + k * p.a_col;
+/// Loads of both operands: one element, one element or 0 outside the matrix, and a vector of as many
+/// elements as the binding's own vectors hold.
+pub(super) fn loads(element: ElementType, a: Fetch, b: Fetch) -> String {
+    let mut text = unpack(element).to_owned();
+    for side in [Side::a(a), Side::b(b)] {
+        let Side { name, parameters, row, col, bounds, .. } = side;
+        let width = side.fetch.width;
+        text.push_str(&format!(
+            "\
+fn index_{name}(batch: u32, {parameters}) -> u32 {{
+    return p.{name}_base + batch * p.{name}_batch + {row} * p.{name}_row + {col} * p.{name}_col;
 }}
 
-fn load_a(batch: u32, row: u32, k: u32) -> Elem {{
-    let i = index_a(batch, row, k);
-    return {};
+fn load_{name}(batch: u32, {parameters}) -> Elem {{
+    let i = index_{name}(batch, {row}, {col});
+    return {element_at};
 }}
 
-fn load_b(batch: u32, k: u32, col: u32) -> Elem {{
-    let i = p.b_base + batch * p.b_batch + k * p.b_row + col * p.b_col;
-    return {};
-}}
-
-fn load_a_or_zero(batch: u32, row: u32, k: u32) -> Elem {{
-    if (row < p.m && k < p.k) {{
-        return load_a(batch, row, k);
+fn load_{name}_or_zero(batch: u32, {parameters}) -> Elem {{
+    if ({bounds}) {{
+        return load_{name}(batch, {row}, {col});
     }}
     return Elem(0);
 }}
 
-fn load_b_or_zero(batch: u32, k: u32, col: u32) -> Elem {{
-    if (k < p.k && col < p.n) {{
-        return load_b(batch, k, col);
-    }}
-    return Elem(0);
-}}
-
-{}
 ",
-        element_at(element, "a_data", width),
-        element_at(element, "b_data", 1),
-        vector(element, width),
-    ));
+            element_at = element_at(element, &format!("{name}_data"), width),
+        ));
+        text.push_str(&vector(element, side));
+    }
     text
+}
+
+/// What differs between the accessors of A and of B.
+#[derive(Clone, Copy)]
+struct Side {
+    name: &'static str,
+    parameters: &'static str,
+    row: &'static str,
+    col: &'static str,
+    bounds: &'static str,
+    fetch: Fetch,
+}
+
+impl Side {
+    const fn a(fetch: Fetch) -> Self {
+        Self {
+            name: "a",
+            parameters: "row: u32, k: u32",
+            row: "row",
+            col: "k",
+            bounds: "row < p.m && k < p.k",
+            fetch,
+        }
+    }
+
+    const fn b(fetch: Fetch) -> Self {
+        Self {
+            name: "b",
+            parameters: "k: u32, col: u32",
+            row: "k",
+            col: "col",
+            bounds: "k < p.k && col < p.n",
+            fetch,
+        }
+    }
 }
 
 /// Helpers that take a packed word apart.
@@ -97,35 +123,80 @@ fn element_at(element: ElementType, data: &str, width: u32) -> String {
     }
 }
 
-/// `load_a_vector`: `width` elements of A that start at a multiple of `width`.
-fn vector(element: ElementType, width: u32) -> String {
+/// `load_a_vector` or `load_b_vector`: `width` neighbouring elements that start at a multiple of
+/// `width`, and `lane`, which takes one of A's.
+fn vector(element: ElementType, side: Side) -> String {
+    let Side { name, parameters, row, col, bounds, .. } = side;
+    let width = side.fetch.width;
+    let load = format!("Load{}", name.to_uppercase());
+    let data = format!("{name}_data");
     let (alias, value) = match (element, width) {
-        (_, 1) => ("array<Elem, 1>", "LoadA(load_a(batch, row, k))".to_owned()),
-        (ElementType::BF16, 2) => {
-            ("vec2<Elem>", "LoadA(bf16_of(a_data[i / 2u], 0u), bf16_of(a_data[i / 2u], 1u))".into())
-        }
+        (_, 1) => ("Elem", format!("load_{name}(batch, {row}, {col})")),
+        (ElementType::BF16, 2) => (
+            "vec2<Elem>",
+            format!("{load}(bf16_of({data}[i / 2u], 0u), bf16_of({data}[i / 2u], 1u))"),
+        ),
         (ElementType::BF16, _) => (
             "vec4<Elem>",
-            "LoadA(\n        bf16_of(a_data[i / 4u].x, 0u), bf16_of(a_data[i / 4u].x, 1u),\n        \
-             bf16_of(a_data[i / 4u].y, 0u), bf16_of(a_data[i / 4u].y, 1u))"
-                .into(),
+            format!(
+                "{load}(\n        bf16_of({data}[i / 4u].x, 0u), bf16_of({data}[i / 4u].x, 1u),\n        \
+                 bf16_of({data}[i / 4u].y, 0u), bf16_of({data}[i / 4u].y, 1u))"
+            ),
         ),
         (ElementType::I8, 2) => (
             "vec2<Elem>",
-            "LoadA(i8_of(a_data[i / 4u], i % 4u), i8_of(a_data[i / 4u], i % 4u + 1u))".into(),
+            format!("{load}(i8_of({data}[i / 4u], i % 4u), i8_of({data}[i / 4u], i % 4u + 1u))"),
         ),
-        (ElementType::I8, _) => ("vec4<Elem>", "unpack4xI8(a_data[i / 4u])".into()),
-        (_, 2) => ("vec2<Elem>", "LoadA(a_data[i / 2u])".into()),
-        _ => ("vec4<Elem>", "LoadA(a_data[i / 4u])".into()),
+        (ElementType::I8, _) => ("vec4<Elem>", format!("unpack4xI8({data}[i / 4u])")),
+        (_, 2) => ("vec2<Elem>", format!("{load}({data}[i / 2u])")),
+        _ => ("vec4<Elem>", format!("{load}({data}[i / 4u])")),
+    };
+    let index = if width == 1 {
+        String::new()
+    } else {
+        format!("    let i = index_{name}(batch, {row}, {col});\n")
+    };
+    let lane = match (name, width) {
+        ("a", 1) => "\nfn lane(values: LoadA, e: u32) -> Elem {\n    return values;\n}\n",
+        ("a", _) => "\nfn lane(values: LoadA, e: u32) -> Elem {\n    return values[e];\n}\n",
+        _ => "",
+    };
+    // The axis the vector runs along, and where it ends.
+    let (near, end) = match (name, side.fetch.along_k) {
+        (_, true) => ("k", "p.k"),
+        ("a", false) => ("row", "p.m"),
+        (_, false) => ("col", "p.n"),
+    };
+    let load_call = format!("load_{name}_vector(batch, {row}, {col})");
+    let masked = match width {
+        1 => format!("return {load_call};"),
+        2 => format!(
+            "let values = {load_call};\n        \
+             return {load}(values.x, select(Elem(0), values.y, {near} + 1u < {end}));"
+        ),
+        _ => format!(
+            "let values = {load_call};\n        \
+             let at = vec4<u32>({near}) + vec4<u32>(0u, 1u, 2u, 3u);\n        \
+             return select({load}(), values, at < vec4<u32>({end}));"
+        ),
     };
     format!(
         "\
-alias LoadA = {alias};
+alias {load} = {alias};
 
-fn load_a_vector(batch: u32, row: u32, k: u32) -> LoadA {{
-    let i = index_a(batch, row, k);
-    return {value};
+fn load_{name}_vector(batch: u32, {parameters}) -> {load} {{
+{index}    return {value};
 }}
+
+// The same with 0 for what lies outside the matrix. A vector that starts inside ends in storage of
+// its own line, so reading it whole is safe and what it holds past the end is masked.
+fn load_{name}_vector_or_zero(batch: u32, {parameters}) -> {load} {{
+    if ({bounds}) {{
+        {masked}
+    }}
+    return {load}();
+}}
+{lane}
 "
     )
 }

@@ -47,14 +47,16 @@ pub(super) fn multiply(kernel: &Kernel, traits: &Traits, fused: bool, access: Ac
     if traits.operand == ElementType::F16 {
         text.push_str("enable f16;\n");
     }
-    text.push_str(&format!("// {}: {} -> {}\n", kernel.name, traits.operand, traits.output));
+    // A kernel that stores raw sums is the same text, and so one pipeline, for every output type.
+    let stored = if fused { traits.output } else { traits.operand.accumulator() };
+    text.push_str(&format!("// {}: {} -> {stored}\n", kernel.name, traits.operand));
     text.push_str(&constant("BM", kernel.block[0]));
     text.push_str(&constant("BN", kernel.block[1]));
     text.push_str(&constant("TM", kernel.thread[0]));
     text.push_str(&constant("TN", kernel.thread[1]));
     if kernel.k_tile > 0 {
         text.push_str(&constant("KT", kernel.k_tile));
-        text.push_str(&constant("W", kernel.load_width));
+        text.push_str(&constant("W", kernel.a.width));
     }
     if kernel.num_buffers > 0 {
         text.push_str(&constant("NUM_BUFFERS", kernel.num_buffers));
@@ -73,8 +75,8 @@ pub(super) fn multiply(kernel: &Kernel, traits: &Traits, fused: bool, access: Ac
     ));
     text.push_str(&params("vec4<u32>"));
     let input = access.input();
-    let a = access::storage(traits.operand, kernel.load_width);
-    let b = access::storage(traits.operand, 1);
+    let a = access::storage(traits.operand, kernel.a.width);
+    let b = access::storage(traits.operand, kernel.b.width);
     text.push_str(&format!("@group(0) @binding(0) var<storage, {input}> a_data: array<{a}>;\n"));
     text.push_str(&format!("@group(0) @binding(1) var<storage, {input}> b_data: array<{b}>;\n"));
     if fused {

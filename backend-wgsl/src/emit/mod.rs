@@ -13,6 +13,7 @@
 mod access;
 mod generic;
 mod header;
+mod vector;
 
 use lapidary_core::{Activation, ElementType};
 
@@ -45,7 +46,7 @@ impl Access {
 pub fn multiply(kernel: &Kernel, traits: &Traits, store: Store, access: Access) -> String {
     let fused = store == Store::Fused;
     let mut text = header::multiply(kernel, traits, fused, access);
-    text.push_str(&access::loads(traits.operand, kernel.load_width));
+    text.push_str(&access::loads(traits.operand, kernel.a, kernel.b));
     if fused {
         text.push_str(&epilogue(traits));
         text.push_str(access::STORE_FUSED);
@@ -65,6 +66,7 @@ pub fn multiply(kernel: &Kernel, traits: &Traits, store: Store, access: Access) 
         }
         Body::Occupancy => include_str!("../../shaders/6_occupancy.wgsl").to_owned(),
         Body::Generic => generic::body(kernel),
+        Body::Vector => vector::body(kernel),
     });
     text
 }

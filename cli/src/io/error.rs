@@ -111,9 +111,7 @@ pub(crate) enum Reason {
     },
 
     /// More dimensions than a batch of matrices has.
-    #[error(
-        "has {found} dimensions, the limit is {MAX_DIMENSIONS} (batch, rows, columns)"
-    )]
+    #[error("has {found} dimensions, the limit is {MAX_DIMENSIONS} (batch, rows, columns)")]
     TooManyDimensions {
         /// Dimensions of the array.
         found: usize,

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use indicatif::ProgressBar;
 use lapidary_core::ElementType;
 
-pub(crate) use array::{AlignedBytes, Array};
+pub(crate) use array::Array;
 pub(crate) use error::{FileError, Reason};
 
 #[cfg(target_endian = "big")]
@@ -242,7 +242,8 @@ mod tests {
         fs::create_dir(at("d.npy")).unwrap();
         assert!(matches!(reason("d.npy"), Reason::NotAFile));
 
-        let refused = |name: &str, element| Destination::new(&at(name), element).unwrap_err().reason;
+        let refused =
+            |name: &str, element| Destination::new(&at(name), element).unwrap_err().reason;
         assert!(matches!(refused("c.npz", ElementType::F32), Reason::NpzOutput));
         assert!(matches!(refused("c.npy", ElementType::BF16), Reason::Bf16Npy));
         assert!(matches!(refused("d.npy", ElementType::F32), Reason::NotAFile));
@@ -256,9 +257,7 @@ mod tests {
         for file in ["c.npy", "c.safetensors", "c.safetensors:product"] {
             let text = folder.path().join(file).display().to_string();
             let destination = Destination::new(&text, ElementType::F32).unwrap();
-            destination
-                .write(ElementType::F32, &[1, 2, 3], bytemuck::cast_slice(&values))
-                .unwrap();
+            destination.write(ElementType::F32, &[1, 2, 3], bytemuck::cast_slice(&values)).unwrap();
             let array = load(&text, &ProgressBar::hidden()).unwrap();
             assert_eq!((array.element, array.shape), (ElementType::F32, vec![1, 2, 3]));
             assert_eq!(bytemuck::cast_slice::<u8, f32>(array.bytes.as_slice()), values);

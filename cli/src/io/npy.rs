@@ -85,11 +85,7 @@ pub(crate) fn read(
 }
 
 /// The length field of the header, which ends at byte `end` of the file.
-fn field<const N: usize>(
-    reader: &mut impl Read,
-    length: u64,
-    end: u64,
-) -> Result<[u8; N], Reason> {
+fn field<const N: usize>(reader: &mut impl Read, length: u64, end: u64) -> Result<[u8; N], Reason> {
     if length < end {
         return Err(Reason::Truncated { needed: end, found: length });
     }
@@ -155,10 +151,8 @@ fn dimension(value: &Value) -> Result<u64, Reason> {
 }
 
 fn element_type(descr: &Value) -> Result<ElementType, Reason> {
-    let unknown = |found: String| Reason::ElementType {
-        found: printable(&found),
-        expected: READABLE,
-    };
+    let unknown =
+        |found: String| Reason::ElementType { found: printable(&found), expected: READABLE };
     let Value::String(descr) = descr else { return Err(unknown(descr.to_string())) };
     if let Some((_, element)) = TYPES.iter().find(|(name, _)| name == descr) {
         return Ok(*element);

@@ -139,7 +139,10 @@ mod tests {
         bytes[entry + 24..entry + 28].copy_from_slice(&0x7fff_ffffu32.to_le_bytes());
         let found = parse(&bytes, None);
         assert!(
-            matches!(found, Err(Reason::Inflation { stated: 0x7fff_ffff, .. } | Reason::Zip { .. })),
+            matches!(
+                found,
+                Err(Reason::Inflation { stated: 0x7fff_ffff, .. } | Reason::Zip { .. })
+            ),
             "{found:?}"
         );
     }

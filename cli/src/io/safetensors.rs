@@ -10,7 +10,7 @@ use lapidary_core::ElementType;
 use safetensors::tensor::{Dtype, Metadata, TensorInfo};
 
 use super::array::{AlignedBytes, Array, Extent, Order};
-use super::error::{Reason, printable};
+use super::error::Reason;
 
 /// Bytes of the header's length.
 const LENGTH_FIELD: u64 = 8;
@@ -114,11 +114,10 @@ pub(crate) fn write(
     shape: &[usize],
     bytes: &[u8],
 ) -> Result<(), Reason> {
-    let dtype = TYPES
-        .iter()
-        .find(|(_, known)| *known == element)
-        .map(|(dtype, _)| *dtype)
-        .ok_or_else(|| Reason::ElementType { found: element.to_string(), expected: READABLE })?;
+    let dtype =
+        TYPES.iter().find(|(_, known)| *known == element).map(|(dtype, _)| *dtype).ok_or_else(
+            || Reason::ElementType { found: element.to_string(), expected: READABLE },
+        )?;
     let info = TensorInfo { dtype, shape: shape.to_vec(), data_offsets: (0, bytes.len()) };
     let describe = |error: &dyn std::fmt::Display| Reason::broken(error.to_string());
     let metadata =
@@ -190,10 +189,7 @@ mod tests {
             if available.len() == 4));
         assert!(matches!(parse(&bytes, Some("count")), Err(Reason::ElementType { found, .. })
             if found == "I64"));
-        assert!(matches!(
-            parse(&bytes, Some("five")),
-            Err(Reason::TooManyDimensions { found: 4 })
-        ));
+        assert!(matches!(parse(&bytes, Some("five")), Err(Reason::TooManyDimensions { found: 4 })));
     }
 
     #[test]

@@ -25,7 +25,8 @@ pub struct Comparison {
     /// infinity against a finite value).
     pub max_ratio: f64,
     /// The largest error ÷ (u·gauge), u the unit roundoff the sums are computed with; only where
-    /// the output type is not coarser than that. Near 1 for a good f32 kernel whatever K is.
+    /// the output type is not coarser than that. A few units for data of either sign, whatever K is;
+    /// more where all terms have one sign and partial sums grow.
     pub max_units: f64,
     /// The element of the largest ratio, if any element differs at all.
     pub worst: Option<Position>,
@@ -132,9 +133,9 @@ pub(super) fn compare(reference: &Reference, found: &AnyMatrixRef<'_>, exact: bo
 fn judge(reference: &Reference, index: usize, found: f64, exact: bool) -> Verdict {
     let output = reference.problem.c;
     let value = reference.values[index];
-    let non_finite = reference.non_finite[index];
+    let non_finite = reference.terms[index].non_finite;
     // A non-finite operand leaves infinity, NaN or what an activation makes of them: all exact.
-    let bound = if non_finite { 0.0 } else { reference.bounds[index] };
+    let bound = if non_finite { 0.0 } else { reference.bound(index) };
     if (non_finite && reference.unspecified_non_finite)
         || (bound == f64::INFINITY && !exact && output.is_float())
     {

@@ -13,8 +13,12 @@
 //! loop is too slow by [`freivalds`], which is exact as well.
 //!
 //! ```
-//! use lapidary_core::{ElementType, Cpu, Gemm, MatrixRef, Operands, oracle};
+//! # #[cfg(not(feature = "cpu"))]
+//! # fn main() {}
+//! # #[cfg(feature = "cpu")]
 //! # fn main() -> Result<(), lapidary_core::Error> {
+//! use lapidary_core::{Cpu, ElementType, Gemm, MatrixRef, Operands, oracle};
+//!
 //! let a = [0.1f32, 0.2, 0.3, 0.4];
 //! let operands = Operands::new(MatrixRef::row_major(&a, 2, 2)?, MatrixRef::row_major(&a, 2, 2)?);
 //! let problem = operands.problem(ElementType::F32)?;
@@ -62,10 +66,10 @@ impl core::fmt::Display for Position {
 pub struct Reference {
     problem: Problem,
     positions: Vec<Position>,
+    terms: Vec<sum::Term>,
     values: Vec<f64>,
     gauges: Vec<f64>,
-    bounds: Vec<f64>,
-    non_finite: Vec<bool>,
+    flushes_subnormals: bool,
     unspecified_non_finite: bool,
 }
 
@@ -128,8 +132,8 @@ fn evaluate(
     Ok(Reference {
         values: terms.iter().map(|t| problem.activation.apply(t.sum)).collect(),
         gauges: terms.iter().map(|t| t.gauge).collect(),
-        bounds: terms.iter().map(|t| bound::bound(problem, t, true)).collect(),
-        non_finite: terms.iter().map(|t| t.non_finite).collect(),
+        terms,
+        flushes_subnormals: true,
         problem: problem.clone(),
         positions,
         unspecified_non_finite: false,
@@ -171,8 +175,9 @@ impl Reference {
     /// 3. **Underflow:** a device may flush subnormals. Each of the 2K + 4 results may lose up to the
     ///    smallest normal number of the accumulator (scaled by alpha), and a subnormal operand may
     ///    count as zero: the part of the gauge that such operands make.
-    /// 4. **Activation:** the above times a bound on the slope ([`Activation::lipschitz`]
-    ///    (crate::Activation::lipschitz)), plus the error of evaluating it on a number x:
+    /// 4. **Activation:** the above times a bound on the slope
+    ///    ([`lipschitz`](crate::Activation::lipschitz)), plus the error of evaluating it on a
+    ///    number x:
     ///    - relu: none, it is a compare and a select;
     ///    - silu, `x / (1 + e⁻ˣ)`: relative `((3 + 2|x|) · σ(−x) + 4)` ulp, because WGSL allows
     ///      `(3 + 2|x|)` ulp for `exp`, of which the fraction σ(−x) = e⁻ˣ/(1 + e⁻ˣ) reaches the sum, and
@@ -187,21 +192,21 @@ impl Reference {
     ///    a value below the smallest normal number may count as zero. Half for i8, which rounds to
     ///    integers.
     ///
-    /// Infinite where sums may overflow the accumulator on the way, so that nothing is promised.
+    /// Infinite where sums may overflow the accumulator on the way, so that nothing is promised; NaN
+    /// for an index past the end.
     #[must_use]
     pub fn bound(&self, index: usize) -> f64 {
-        self.bounds.get(index).copied().unwrap_or(f64::NAN)
+        match self.terms.get(index) {
+            Some(term) => bound::bound(&self.problem, term, self.flushes_subnormals),
+            None => f64::NAN,
+        }
     }
 
     /// For a device that keeps subnormals: the bound without the allowance for flushing them.
-    ///
-    /// # Errors
-    /// As [`reference_at`], for the operands this reference was made from.
-    pub fn keeping_subnormals(mut self, operands: &Operands<'_>) -> Result<Self, Error> {
-        operands.check(&self.problem)?;
-        let terms = sum::elements(&self.problem, operands, &self.positions);
-        self.bounds = terms.iter().map(|t| bound::bound(&self.problem, t, false)).collect();
-        Ok(self)
+    #[must_use]
+    pub fn keeping_subnormals(mut self) -> Self {
+        self.flushes_subnormals = false;
+        self
     }
 
     /// For a device that promises nothing about NaN and infinity, as WGSL does: elements that a

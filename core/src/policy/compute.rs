@@ -1,5 +1,6 @@
 //! Arithmetic: which outputs a thread owns and how they are accumulated.
 
+use super::tile::TileOrder;
 use crate::element::{Element, ElementType};
 
 /// The multiply-accumulate a compute policy is made of.
@@ -10,6 +11,9 @@ pub enum Multiply {
     ScalarFma,
     /// `acc = a · b + acc` on i32, one scalar at a time, modulo 2³².
     ScalarMac,
+    /// `acc = a · b + acc` on vectors of four columns, f32 or (modulo 2³²) i32; the loop over a strip
+    /// is written out.
+    Vector,
 }
 
 /// Arithmetic of a tiled kernel. Sizes are in elements.
@@ -26,6 +30,8 @@ pub trait ComputePolicy: 'static {
     const K_STEP: usize = 1;
     /// The instruction it is made of.
     const MULTIPLY: Multiply;
+    /// The order of tiles it reads.
+    const ORDER: TileOrder = TileOrder::KInner;
     /// Element type of a fragment of A in registers.
     type ElemA: Element;
     /// Element type of a fragment of B in registers.
@@ -69,6 +75,40 @@ impl<const TM: usize, const TN: usize> ComputePolicy for ScalarMac<TM, TN> {
     const THREAD_TILE_M: usize = TM;
     const THREAD_TILE_N: usize = TN;
     const MULTIPLY: Multiply = Multiply::ScalarMac;
+    type ElemA = i32;
+    type ElemB = i32;
+    type Accumulator = i32;
+}
+
+/// A TM×TN outer product a thread in vectors of four, for f32 accumulators. A thread's rows and
+/// columns are groups of four spread over the block, so that neighbouring threads read neighbouring
+/// vectors.
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(clippy::exhaustive_structs, reason = "a zero-sized policy tag")]
+pub struct VectorFma<const TM: usize, const TN: usize>;
+
+impl<const TM: usize, const TN: usize> ComputePolicy for VectorFma<TM, TN> {
+    const NAME: &'static str = "vector-fma";
+    const THREAD_TILE_M: usize = TM;
+    const THREAD_TILE_N: usize = TN;
+    const MULTIPLY: Multiply = Multiply::Vector;
+    const ORDER: TileOrder = TileOrder::KOuter;
+    type ElemA = f32;
+    type ElemB = f32;
+    type Accumulator = f32;
+}
+
+/// [`VectorFma`] for i32 accumulators, modulo 2³².
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(clippy::exhaustive_structs, reason = "a zero-sized policy tag")]
+pub struct VectorMac<const TM: usize, const TN: usize>;
+
+impl<const TM: usize, const TN: usize> ComputePolicy for VectorMac<TM, TN> {
+    const NAME: &'static str = "vector-mac";
+    const THREAD_TILE_M: usize = TM;
+    const THREAD_TILE_N: usize = TN;
+    const MULTIPLY: Multiply = Multiply::Vector;
+    const ORDER: TileOrder = TileOrder::KOuter;
     type ElemA = i32;
     type ElemB = i32;
     type Accumulator = i32;

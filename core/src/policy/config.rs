@@ -1,7 +1,7 @@
 //! A pair of policies as plain data: what planners choose, tests read and emitters write out.
 
 use super::compute::{self, ComputePolicy, Multiply};
-use super::tile::{Staging, TileAction, TilePolicy};
+use super::tile::{Staging, TileAction, TileOrder, TilePolicy};
 use crate::element::ElementType;
 use crate::error::Error;
 
@@ -26,6 +26,10 @@ pub struct TileConfig {
     pub load_width: usize,
     /// Where fragments come from.
     pub staging: Staging,
+    /// The order of a tile's elements.
+    pub order: TileOrder,
+    /// Unused elements between one line of a tile and the next.
+    pub pad: usize,
     /// Actions before the loop.
     pub prologue: &'static [TileAction],
     /// Actions at the top of an iteration.
@@ -122,6 +126,18 @@ impl KernelConfig {
                 "K_TILE_SIZE must be a multiple of K_STEP: a strip is consumed in whole steps"
             );
             assert!(
+                matches!(T::ORDER, TileOrder::KOuter) == matches!(C::ORDER, TileOrder::KOuter),
+                "the TilePolicy must lay tiles out in the ORDER its ComputePolicy reads"
+            );
+            assert!(
+                !matches!(C::MULTIPLY, Multiply::Vector)
+                    || (C::THREAD_TILE_M.is_multiple_of(4)
+                        && C::THREAD_TILE_N.is_multiple_of(4)
+                        && T::K_TILE_SIZE.is_multiple_of(4)
+                        && T::PAD.is_multiple_of(4)),
+                "THREAD_TILE_M, THREAD_TILE_N, K_TILE_SIZE and PAD must be multiples of 4: the policy computes in vectors of four"
+            );
+            assert!(
                 T::BLOCK_TILE_M.is_multiple_of(C::THREAD_TILE_M),
                 "BLOCK_TILE_M must be a multiple of THREAD_TILE_M: whole thread tiles cover the block"
             );
@@ -144,6 +160,8 @@ impl KernelConfig {
                 k_tile_size: T::K_TILE_SIZE,
                 load_width: T::LOAD_WIDTH,
                 staging: T::STAGING,
+                order: T::ORDER,
+                pad: T::PAD,
                 prologue: T::prologue(),
                 prefetch: T::prefetch(),
                 acquire: T::acquire(),
@@ -173,19 +191,18 @@ impl KernelConfig {
         self.tile.block_tile_n / self.compute.thread_tile_n
     }
 
-    /// Bytes of workgroup memory: NUM_BUFFERS · (BLOCK_TILE_M + BLOCK_TILE_N) · K_TILE_SIZE
-    /// elements of the accumulator's width, 0 for direct loads.
+    /// Bytes of workgroup memory: NUM_BUFFERS pairs of tiles of the accumulator's width, each line
+    /// PAD elements longer than it has elements; 0 for direct loads.
     #[must_use]
     pub const fn workgroup_bytes(&self) -> usize {
-        match self.tile.staging {
-            Staging::Direct => 0,
-            Staging::Workgroup => {
-                self.tile.num_buffers
-                    * (self.tile.block_tile_m + self.tile.block_tile_n)
-                    * self.tile.k_tile_size
-                    * self.compute.accumulator.size()
-            }
-        }
+        let tile = &self.tile;
+        let (m, n, k) = (tile.block_tile_m, tile.block_tile_n, tile.k_tile_size);
+        let elements = match (tile.staging, tile.order) {
+            (Staging::Direct, _) => 0,
+            (Staging::Workgroup, TileOrder::KInner) => (m + n) * (k + tile.pad),
+            (Staging::Workgroup, TileOrder::KOuter) => (m + n + 2 * tile.pad) * k,
+        };
+        tile.num_buffers * elements * self.compute.accumulator.size()
     }
 
     /// The same kernel with its K strip halved until the tiles fit `limit` bytes of workgroup memory.
@@ -215,8 +232,7 @@ impl KernelConfig {
     #[must_use]
     pub fn name(&self) -> String {
         let (t, c) = (&self.tile, &self.compute);
-        let width =
-            if t.load_width > 1 { format!(" vec{}", t.load_width) } else { String::new() };
+        let width = if t.load_width > 1 { format!(" vec{}", t.load_width) } else { String::new() };
         format!(
             "{}/{} {}x{}x{} {}x{}{width}",
             t.name,
@@ -232,7 +248,10 @@ impl KernelConfig {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{DirectLoad, ScalarFma, SingleBuffer, SoftwareDoubleBuffer, Strip};
+    use super::super::{
+        DirectLoad, RegisterPrefetch, ScalarFma, SingleBuffer, SoftwareDoubleBuffer, Strip,
+        VectorFma,
+    };
     use super::*;
 
     #[test]
@@ -263,15 +282,22 @@ mod tests {
         for config in [
             KernelConfig::of::<SingleBuffer<128, 128, 16>, ScalarFma<8, 8>>(),
             KernelConfig::of::<SoftwareDoubleBuffer<128, 128, 16>, ScalarFma<8, 8>>(),
+            KernelConfig::of::<RegisterPrefetch<128, 128, 16>, VectorFma<8, 16>>(),
         ] {
             for strips in 1..6 {
                 let mut loaded = Vec::new();
                 let mut run = |actions: &[TileAction], t: usize| {
                     for action in actions {
                         match action {
-                            TileAction::Load(Strip::First) => loaded.push(0),
+                            TileAction::Load(Strip::First) | TileAction::Commit(Strip::First) => {
+                                loaded.push(0);
+                            }
                             TileAction::Load(Strip::Current) => loaded.push(t),
-                            TileAction::Load(Strip::Next) if t + 1 < strips => loaded.push(t + 1),
+                            TileAction::Load(Strip::Next) | TileAction::Commit(Strip::Next)
+                                if t + 1 < strips =>
+                            {
+                                loaded.push(t + 1);
+                            }
                             _ => {}
                         }
                     }

@@ -25,6 +25,9 @@ mod compute;
 mod config;
 mod tile;
 
-pub use compute::{ComputePolicy, Multiply, ScalarFma, ScalarMac};
+pub use compute::{ComputePolicy, Multiply, ScalarFma, ScalarMac, VectorFma, VectorMac};
 pub use config::{ComputeConfig, KernelConfig, TileConfig};
-pub use tile::{DirectLoad, SingleBuffer, SoftwareDoubleBuffer, Staging, Strip, TileAction, TilePolicy};
+pub use tile::{
+    DirectLoad, RegisterPrefetch, SingleBuffer, SoftwareDoubleBuffer, Staging, Strip, TileAction,
+    TileOrder, TilePolicy,
+};

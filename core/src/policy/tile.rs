@@ -19,8 +19,24 @@ pub enum TileAction {
     /// The workgroup's threads together copy a strip of A and of B into buffer
     /// `strip % NUM_BUFFERS`; elements outside the matrices become 0.
     Load(Strip),
+    /// The same copy in two halves, so that arithmetic can run between them. First half: from global
+    /// memory to registers.
+    Fetch(Strip),
+    /// Second half: from registers to buffer `strip % NUM_BUFFERS`.
+    Commit(Strip),
     /// Every thread of the workgroup waits for the others, and their workgroup-memory writes.
     Barrier,
+}
+
+/// Which index runs fastest in a tile in workgroup memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TileOrder {
+    /// A row of A, or column of B, after the other; k runs fastest.
+    KInner,
+    /// A step along K after the other; the row of A, or column of B, runs fastest. A vector read
+    /// gives one thread several of its outputs' factors.
+    KOuter,
 }
 
 /// Where the fragments of A and B come from.
@@ -49,6 +65,11 @@ pub trait TilePolicy: 'static {
     const LOAD_WIDTH: usize = 1;
     /// Where fragments come from.
     const STAGING: Staging = Staging::Workgroup;
+    /// The order of a tile's elements.
+    const ORDER: TileOrder = TileOrder::KInner;
+    /// Elements between one line of a tile and the next that hold nothing, so that lines start in
+    /// different banks.
+    const PAD: usize = 0;
 
     /// Before the loop over strips.
     fn prologue() -> &'static [TileAction];
@@ -152,5 +173,37 @@ impl<const BM: usize, const BN: usize, const KT: usize> TilePolicy for DirectLoa
     }
     fn release() -> &'static [TileAction] {
         &[]
+    }
+}
+
+/// One pair of tiles, and the next strip already on its way into registers: its loads run under the
+/// arithmetic of the current one. Lines of a tile are a step along K, padded by one vector.
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(clippy::exhaustive_structs, reason = "a zero-sized policy tag")]
+pub struct RegisterPrefetch<const BM: usize, const BN: usize, const KT: usize>;
+
+impl<const BM: usize, const BN: usize, const KT: usize> TilePolicy
+    for RegisterPrefetch<BM, BN, KT>
+{
+    const NAME: &'static str = "register-prefetch";
+    const NUM_BUFFERS: usize = 1;
+    const BLOCK_TILE_M: usize = BM;
+    const BLOCK_TILE_N: usize = BN;
+    const K_TILE_SIZE: usize = KT;
+    const LOAD_WIDTH: usize = 4;
+    const ORDER: TileOrder = TileOrder::KOuter;
+    const PAD: usize = 4;
+
+    fn prologue() -> &'static [TileAction] {
+        &[TileAction::Fetch(Strip::First), TileAction::Commit(Strip::First), TileAction::Barrier]
+    }
+    fn prefetch() -> &'static [TileAction] {
+        &[TileAction::Fetch(Strip::Next)]
+    }
+    fn acquire() -> &'static [TileAction] {
+        &[]
+    }
+    fn release() -> &'static [TileAction] {
+        &[TileAction::Barrier, TileAction::Commit(Strip::Next), TileAction::Barrier]
     }
 }

@@ -5,10 +5,14 @@
 //! has one). [`Stored::broken_canaries`] finds those that an execution overwrote.
 //!
 //! ```
-//! use lapidary_core::oracle;
-//! use lapidary_core::testing::{Arrangement, Case, Values};
-//! use lapidary_core::{AnyMatrixRef, Args, Backend, Cpu, Gemm, PlanOptions, Problem};
+//! # #[cfg(not(feature = "cpu"))]
+//! # fn main() {}
+//! # #[cfg(feature = "cpu")]
 //! # fn main() -> Result<(), lapidary_core::Error> {
+//! use lapidary_core::testing::{Arrangement, Case, Values, block_on};
+//! use lapidary_core::{AnyMatrixRef, Args, Backend, Cpu, Gemm, PlanOptions, Problem, TensorSlice};
+//! use lapidary_core::oracle;
+//!
 //! let case = Case::new(Problem::new(17, 3, 15), Values::SmallIntegers(4), 7)
 //!     .arranged(Arrangement::ColMajor, Arrangement::Padded, Arrangement::Padded);
 //! let device = Cpu::new();
@@ -18,10 +22,10 @@
 //!     Ok::<_, lapidary_core::Error>((tensor, stored.placement().offset))
 //! });
 //! let (a, b, c) = (a?, b?, c?);
-//! let slice = lapidary_core::TensorSlice::new;
+//! let slice = TensorSlice::new;
 //! let args = Args::new(slice(&a.0, a.1), slice(&b.0, b.1), slice(&c.0, c.1));
 //! Gemm::<Cpu>::plan(&device, &case.problem, &PlanOptions::default())?.execute(&args)?;
-//! # let after = lapidary_core::testing::block_on(device.download(&c.0))?;
+//! let after = block_on(device.download(&c.0))?;
 //! assert_eq!(case.c.broken_canaries(&after), []);
 //! let found = AnyMatrixRef::new(&after, case.c.element(), case.c.placement())?;
 //! let comparison = oracle::reference(&case.problem, &case.operands())?.compare_exact(&found);

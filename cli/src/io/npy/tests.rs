@@ -113,7 +113,9 @@ fn a_shape_is_checked_against_the_file_before_anything_is_allocated() {
 #[test]
 fn big_endian_names_the_type_to_save_as() {
     let found = parse(&file(&header(">f8", false, "(1,)"), &[0; 8])).unwrap_err();
-    assert!(matches!(&found, Reason::BigEndian { descr, little } if descr == ">f8" && little == "<f8"));
+    assert!(
+        matches!(&found, Reason::BigEndian { descr, little } if descr == ">f8" && little == "<f8")
+    );
 }
 
 #[test]
@@ -125,7 +127,8 @@ fn other_types_are_named() {
             "{descr}: {found:?}"
         );
     }
-    let records = "{'descr': [('a', '<f4'), ('b', '<f4', (2, 2))], 'fortran_order': False, 'shape': (1,)}";
+    let records =
+        "{'descr': [('a', '<f4'), ('b', '<f4', (2, 2))], 'fortran_order': False, 'shape': (1,)}";
     assert!(matches!(parse(&file(records, &[0; 20])), Err(Reason::ElementType { .. })));
 }
 

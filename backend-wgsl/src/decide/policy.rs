@@ -1,0 +1,170 @@
+//! Which pairs of policies the kernels' text can say.
+
+use lapidary_core::Error;
+use lapidary_core::policy::{KernelConfig, Staging, Strip, TileAction};
+
+/// Refuses what the text of the generic kernel cannot say: it copies strips whole, knows t in
+/// `prefetch` alone, has no tiles to load where they are left out, and no padding in those it has.
+pub(super) fn check_scalar(config: &KernelConfig, name: &str) -> Result<(), Error> {
+    let tile = &config.tile;
+    let unsuitable = |reason| Error::KernelUnsuitable { kernel: name.to_owned(), reason };
+    if config.compute.k_step != 1 {
+        return Err(unsuitable(format!(
+            "its compute policy multiplies one step along K at a time, K_STEP is {}",
+            config.compute.k_step
+        )));
+    }
+    if tile.pad != 0 {
+        return Err(unsuitable(format!(
+            "its compute policy reads tiles without padding, PAD is {}",
+            tile.pad
+        )));
+    }
+    let tiles = tile.staging == Staging::Workgroup;
+    for (hook, actions) in [
+        ("prologue", tile.prologue),
+        ("prefetch", tile.prefetch),
+        ("acquire", tile.acquire),
+        ("release", tile.release),
+    ] {
+        let sayable = |action: &&TileAction| match action {
+            TileAction::Barrier => true,
+            TileAction::Load(Strip::First) => tiles && matches!(hook, "prologue" | "prefetch"),
+            TileAction::Load(_) => tiles && hook == "prefetch",
+            _ => false,
+        };
+        if let Some(action) = actions.iter().find(|action| !sayable(action)) {
+            return Err(unsuitable(format!(
+                "its compute policy takes barriers anywhere, and whole strips loaded to workgroup \
+                 memory in prefetch or, the first, in prologue; not {action:?} in {hook}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses what the text of the vector kernel cannot say: it has one pair of tiles in workgroup
+/// memory, and multiplies a strip at a time.
+pub(super) fn check_vector(config: &KernelConfig, name: &str) -> Result<(), Error> {
+    let tile = &config.tile;
+    let reason = if tile.num_buffers != 1 {
+        format!("its compute policy reads one pair of tiles, NUM_BUFFERS is {}", tile.num_buffers)
+    } else if tile.staging != Staging::Workgroup {
+        "its compute policy reads tiles, and the tile policy has none".to_owned()
+    } else if config.compute.k_step != 1 {
+        format!(
+            "its compute policy multiplies one step along K at a time, K_STEP is {}",
+            config.compute.k_step
+        )
+    } else {
+        return check_vector_hooks(config, name);
+    };
+    Err(Error::KernelUnsuitable { kernel: name.to_owned(), reason })
+}
+
+/// In `prologue` there is no strip t yet.
+fn check_vector_hooks(config: &KernelConfig, name: &str) -> Result<(), Error> {
+    let early = |action: &&TileAction| {
+        matches!(
+            action,
+            TileAction::Load(Strip::Current | Strip::Next)
+                | TileAction::Fetch(Strip::Current | Strip::Next)
+                | TileAction::Commit(Strip::Current | Strip::Next)
+        )
+    };
+    match config.tile.prologue.iter().find(early) {
+        None => Ok(()),
+        Some(action) => Err(Error::KernelUnsuitable {
+            kernel: name.to_owned(),
+            reason: format!(
+                "before the loop there is only the first strip; not {action:?} in prologue"
+            ),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lapidary_core::policy::{
+        RegisterPrefetch, ScalarFma, SoftwareDoubleBuffer, TileOrder, TilePolicy, VectorFma,
+    };
+
+    /// A policy with one action in one hook.
+    struct Prefetching<const ACTION: usize>;
+
+    const ACTIONS: [&[TileAction]; 3] = [
+        &[TileAction::Load(Strip::Current)],
+        &[TileAction::Fetch(Strip::Current)],
+        &[TileAction::Commit(Strip::Next)],
+    ];
+
+    impl<const ACTION: usize> TilePolicy for Prefetching<ACTION> {
+        const NAME: &'static str = "prefetching";
+        const NUM_BUFFERS: usize = 1;
+        const BLOCK_TILE_M: usize = 16;
+        const BLOCK_TILE_N: usize = 16;
+        const K_TILE_SIZE: usize = 4;
+
+        fn prologue() -> &'static [TileAction] {
+            &[]
+        }
+        fn prefetch() -> &'static [TileAction] {
+            ACTIONS[ACTION]
+        }
+        fn acquire() -> &'static [TileAction] {
+            &[TileAction::Barrier]
+        }
+        fn release() -> &'static [TileAction] {
+            &[TileAction::Barrier]
+        }
+    }
+
+    #[test]
+    fn actions_without_a_text_are_refused() {
+        let check = |config: KernelConfig| check_scalar(&config, "test");
+        assert!(check(KernelConfig::of::<Prefetching<0>, ScalarFma<4, 4>>()).is_ok());
+        for (config, text) in [
+            (KernelConfig::of::<Prefetching<1>, ScalarFma<4, 4>>(), "Fetch(Current) in prefetch"),
+            (KernelConfig::of::<Prefetching<2>, ScalarFma<4, 4>>(), "Commit(Next) in prefetch"),
+        ] {
+            let error = check(config).expect_err("there is no text for it").to_string();
+            assert!(error.contains(text), "{error}");
+        }
+    }
+
+    /// Two pairs of k-major tiles, which the vector kernel does not have.
+    struct TwoPairs;
+
+    impl TilePolicy for TwoPairs {
+        const NAME: &'static str = "two pairs";
+        const NUM_BUFFERS: usize = 2;
+        const BLOCK_TILE_M: usize = 64;
+        const BLOCK_TILE_N: usize = 64;
+        const K_TILE_SIZE: usize = 16;
+        const ORDER: TileOrder = TileOrder::KOuter;
+
+        fn prologue() -> &'static [TileAction] {
+            SoftwareDoubleBuffer::<64, 64, 16>::prologue()
+        }
+        fn prefetch() -> &'static [TileAction] {
+            SoftwareDoubleBuffer::<64, 64, 16>::prefetch()
+        }
+        fn acquire() -> &'static [TileAction] {
+            &[]
+        }
+        fn release() -> &'static [TileAction] {
+            &[TileAction::Barrier]
+        }
+    }
+
+    #[test]
+    fn the_vector_kernel_has_one_pair_of_tiles() {
+        let own = KernelConfig::of::<RegisterPrefetch<64, 64, 16>, VectorFma<8, 8>>();
+        assert!(check_vector(&own, "test").is_ok());
+        let error = check_vector(&KernelConfig::of::<TwoPairs, VectorFma<8, 8>>(), "test")
+            .expect_err("there is one pair")
+            .to_string();
+        assert!(error.contains("NUM_BUFFERS is 2"), "{error}");
+    }
+}

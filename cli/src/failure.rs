@@ -1,0 +1,106 @@
+//! Why the command gives up, in one line, and the exit code that goes with it.
+
+use std::process::ExitCode;
+
+use lapidary_core::{ElementType, Error, Operand};
+
+use crate::io::{FileError, Reason};
+
+/// Exit code for input the user can correct.
+pub(crate) const BAD_INPUT: u8 = 2;
+
+/// Why the command stops. The message is one line.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// A file could not be read or written.
+    #[error(transparent)]
+    File(#[from] FileError),
+
+    /// The library refused the problem, or the device failed.
+    #[error("{0}{hint}", hint = hint(.0))]
+    Library(#[from] Error),
+
+    /// An array of the wrong number of dimensions.
+    #[error("{operand} ({file}) has {found} dimensions, expected {expected}")]
+    Dimensions {
+        /// What it was given as.
+        operand: Operand,
+        /// The file it came from.
+        file: String,
+        /// Dimensions of the array.
+        found: usize,
+        /// What is accepted there.
+        expected: &'static str,
+    },
+
+    /// An array whose values another type cannot hold.
+    #[error(
+        "{operand} ({file}) holds {found} where the product needs {needed}; \
+         --dtype converts the inputs"
+    )]
+    Lossy {
+        /// What it was given as.
+        operand: Operand,
+        /// The file it came from.
+        file: String,
+        /// Its element type.
+        found: ElementType,
+        /// The type needed.
+        needed: ElementType,
+    },
+
+    /// A matrix that no beta scales.
+    #[error("--c-in was given, but --beta is 0, so C would not be read")]
+    UnusedC,
+
+    /// A beta without a matrix to scale.
+    #[error("--beta is {beta}, so C is read: name it with --c-in")]
+    MissingC {
+        /// The factor.
+        beta: f64,
+    },
+
+    /// An option of the WGSL backend beside the choice of another one.
+    #[error("{option} is for the WGSL backend, but --backend cpu was given")]
+    WgslOption {
+        /// The option.
+        option: &'static str,
+    },
+
+    /// Standard output is closed or full.
+    #[error("cannot print the result: {0}")]
+    Print(std::io::Error),
+}
+
+/// What an option of the command line can do about an error of the library.
+fn hint(error: &Error) -> &'static str {
+    match error {
+        Error::ElementTypeUnavailable { .. } => " (--backend cpu, or --dtype f32)",
+        Error::ElementTypesUnsupported { a, b, .. } if a != b => " (--dtype converts both)",
+        Error::AccumulatorOverflow { .. } => " (--wrapping)",
+        _ => "",
+    }
+}
+
+impl Failure {
+    /// 2 if the input is at fault, 1 if the machine is.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        let machine = match self {
+            Self::File(error) => matches!(error.reason, Reason::OutOfMemory { .. }),
+            Self::Library(error) => matches!(
+                error,
+                Error::OutOfMemory { .. }
+                    | Error::DeviceLost { .. }
+                    | Error::Timeout { .. }
+                    | Error::Device { .. }
+            ),
+            Self::Print(_) => true,
+            Self::Dimensions { .. }
+            | Self::Lossy { .. }
+            | Self::UnusedC
+            | Self::MissingC { .. }
+            | Self::WgslOption { .. } => false,
+        };
+        if machine { ExitCode::FAILURE } else { ExitCode::from(BAD_INPUT) }
+    }
+}

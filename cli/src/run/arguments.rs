@@ -1,0 +1,122 @@
+//! What `lapidary run` takes.
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
+use lapidary_core::{Activation, ElementType};
+
+/// Multiply two matrices: C = activation(alpha · A · B + beta · C + bias).
+///
+/// A and B are .npy files, arrays of .npz files (FILE.npz:NAME) or tensors of safetensors files
+/// (FILE.safetensors:NAME), with elements of f64, f32, f16, bf16 or i8. An array of three dimensions
+/// is a batch of matrices; a single matrix is used for every member of the other's batch. Arrays in
+/// Fortran order are used in place.
+///
+/// C has the element type of A and B, or i32 for i8. Without --output a corner of it is printed.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// The left matrix, M×K
+    pub(super) a: String,
+
+    /// The right matrix, K×N
+    pub(super) b: String,
+
+    /// Write C to this .npy or .safetensors file (FILE.safetensors:NAME names the tensor)
+    #[arg(short, long, value_name = "C")]
+    pub(super) output: Option<String>,
+
+    /// Use A transposed: the file holds K×M
+    #[arg(long)]
+    pub(super) trans_a: bool,
+
+    /// Use B transposed: the file holds N×K
+    #[arg(long)]
+    pub(super) trans_b: bool,
+
+    /// Add this vector of N values to every row
+    #[arg(long, value_name = "V")]
+    pub(super) bias: Option<String>,
+
+    /// Apply this function last
+    #[arg(long, default_value = "none", hide_default_value = true, value_parser = activation())]
+    pub(super) activation: Activation,
+
+    /// Factor of the product
+    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
+    pub(super) alpha: f64,
+
+    /// Factor of the matrix that --c-in names
+    #[arg(long, default_value_t = 0.0, allow_negative_numbers = true)]
+    pub(super) beta: f64,
+
+    /// The matrix that beta scales, M×N
+    #[arg(long, value_name = "C")]
+    pub(super) c_in: Option<String>,
+
+    /// What computes; auto takes a GPU if there is one that has the element type
+    #[arg(long, value_enum, default_value_t)]
+    pub(super) backend: BackendChoice,
+
+    /// Use the kernel of this step of the course, 1 to 7 (WGSL backend)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=7))]
+    pub(super) step: Option<u8>,
+
+    /// Convert the inputs to this element type first
+    #[arg(long, value_parser = element(&["f64", "f32", "f16", "bf16"]))]
+    pub(super) dtype: Option<ElementType>,
+
+    /// Give C this element type
+    #[arg(long, value_parser = element(&["f64", "f32", "f16", "bf16", "i8", "i32"]))]
+    pub(super) out_dtype: Option<ElementType>,
+
+    /// Let sums of i8 products wrap modulo 2³² where K is so long that they may
+    #[arg(long)]
+    pub(super) wrapping: bool,
+
+    /// Use this device of the WGSL backend: an index or part of a name of `lapidary devices`, or
+    /// pci:ADDRESS; the default is LAPIDARY_ADAPTER, then the best
+    #[arg(long, value_name = "DEVICE")]
+    pub(super) device: Option<String>,
+
+    /// Compare C with a float64 product and fail if an element is off by more than its error bound
+    #[arg(long)]
+    pub(super) check: bool,
+
+    /// Print the report as JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  lapidary run a.npy b.npy -o c.npy
+  lapidary run x.npy model.safetensors:ffn.weight --trans-b --bias model.safetensors:ffn.bias \\
+      --activation gelu-erf -o y.npy --check
+  lapidary run a.npz:left a.npz:right --backend wgsl --step 5 --dtype f32";
+
+/// What computes the product.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum BackendChoice {
+    /// A GPU if there is one that has the element type, else the CPU
+    #[default]
+    Auto,
+    /// The CPU; every element type
+    Cpu,
+    /// A GPU through Vulkan, Metal or Direct3D 12; every element type but f64
+    Wgsl,
+}
+
+fn activation() -> impl TypedValueParser<Value = Activation> {
+    PossibleValuesParser::new(Activation::ALL.map(Activation::name)).map(|name| {
+        Activation::ALL.into_iter().find(|known| known.name() == name).unwrap_or_default()
+    })
+}
+
+fn element(names: &'static [&'static str]) -> impl TypedValueParser<Value = ElementType> {
+    PossibleValuesParser::new(names).try_map(|name| {
+        ElementType::ALL
+            .into_iter()
+            .find(|known| known.name() == name)
+            .ok_or_else(|| format!("unknown element type {name}"))
+    })
+}

@@ -1,0 +1,125 @@
+//! Chooses what computes a product, and says why.
+
+use lapidary_core::{
+    Backend, Cpu, DeviceInfo, ElementType, Error, Gemm, KernelChoice, Operands, Output,
+    PlanOptions, Problem,
+};
+use lapidary_wgsl::{AdapterChoice, Wgsl, WgslOptions};
+
+use super::arguments::{Arguments, BackendChoice};
+use crate::failure::Failure;
+use crate::progress::Parts;
+
+/// A device, and why it was taken.
+pub(super) struct Chosen {
+    device: Device,
+    reason: String,
+}
+
+enum Device {
+    Cpu(Cpu),
+    Wgsl(Wgsl),
+}
+
+impl Chosen {
+    /// The device that the options and the element types lead to.
+    ///
+    /// # Errors
+    /// [`Failure::WgslOption`] if an option contradicts `--backend cpu`; [`Error::NoDevice`] if a
+    /// device was asked for that is not there.
+    pub(super) fn new(arguments: &Arguments, problem: &Problem) -> Result<Self, Failure> {
+        let needs_wgsl =
+            [("--step", arguments.step.is_some()), ("--device", arguments.device.is_some())]
+                .into_iter()
+                .find_map(|(option, given)| given.then_some(option));
+        match (arguments.backend, needs_wgsl) {
+            (BackendChoice::Cpu, Some(option)) => Err(Failure::WgslOption { option }),
+            (BackendChoice::Cpu, None) => Ok(Self::cpu("asked for by --backend")),
+            (BackendChoice::Wgsl, _) => Self::wgsl(arguments, "asked for by --backend"),
+            (BackendChoice::Auto, Some(option)) => {
+                Self::wgsl(arguments, &format!("asked for by {option}"))
+            }
+            (BackendChoice::Auto, None) => Ok(Self::best(problem)),
+        }
+    }
+
+    fn cpu(reason: impl Into<String>) -> Self {
+        Self { device: Device::Cpu(Cpu::new()), reason: reason.into() }
+    }
+
+    fn wgsl(arguments: &Arguments, reason: &str) -> Result<Self, Failure> {
+        let mut options = WgslOptions::default();
+        if let Some(device) = &arguments.device {
+            options = options.adapter(AdapterChoice::parse(device));
+        }
+        Ok(Self { device: Device::Wgsl(Wgsl::with_options(&options)?), reason: reason.to_owned() })
+    }
+
+    /// A GPU if there is one that multiplies the element type, else the CPU.
+    fn best(problem: &Problem) -> Self {
+        if problem.a == ElementType::F64 {
+            return Self::cpu("GPUs do not compute f64 through WGSL; --dtype f32 converts");
+        }
+        let options = WgslOptions::default();
+        let device = match Wgsl::with_options(&options) {
+            Ok(device) => device,
+            Err(error) => return Self::cpu(error.to_string()),
+        };
+        let name = &device.adapter_info().name;
+        if device.limits().software && options.adapter == AdapterChoice::Best {
+            return Self::cpu(format!("the only WGSL device, {name}, is a program on the CPU too"));
+        }
+        if !device.info().elements.contains(&problem.a) {
+            return Self::cpu(format!("{name} does not multiply {}", problem.a));
+        }
+        Self { device: Device::Wgsl(device), reason: "the best GPU".to_owned() }
+    }
+
+    /// Multiplies, with a progress bar if it takes long.
+    ///
+    /// # Errors
+    /// As [`Gemm::run_with`].
+    pub(super) fn multiply(
+        &self,
+        arguments: &Arguments,
+        problem: &Problem,
+        operands: &Operands<'_>,
+    ) -> Result<Output, Error> {
+        let kernel = arguments.step.and_then(|step| KernelChoice::step(step, problem.a));
+        let options = PlanOptions::kernel(kernel.unwrap_or_default());
+        match &self.device {
+            Device::Cpu(device) => multiply_on(device, problem, operands, &options),
+            Device::Wgsl(device) => multiply_on(device, problem, operands, &options),
+        }
+    }
+
+    /// The device's name, driver and properties.
+    pub(super) fn info(&self) -> DeviceInfo {
+        match &self.device {
+            Device::Cpu(device) => device.info(),
+            Device::Wgsl(device) => device.info(),
+        }
+    }
+
+    /// Why this device was taken.
+    pub(super) fn reason(&self) -> &str {
+        &self.reason
+    }
+
+    /// Whether results that a NaN or infinity reaches are specified.
+    pub(super) fn specifies_non_finite(&self) -> bool {
+        matches!(self.device, Device::Cpu(_))
+    }
+}
+
+fn multiply_on<B: Backend>(
+    device: &B,
+    problem: &Problem,
+    operands: &Operands<'_>,
+    options: &PlanOptions,
+) -> Result<Output, Error> {
+    let bar = Parts::new("product");
+    pollster::block_on(Gemm::<B>::run_with(device, problem, operands, options, &|progress| {
+        bar.update(progress.done, progress.total);
+    }))
+}

@@ -1,0 +1,169 @@
+//! `--check`: the result against the oracle.
+
+use std::fmt;
+
+use lapidary_core::oracle::{self, Comparison};
+use lapidary_core::{AnyMatrixRef, Error, Operands, Problem};
+use serde::Serialize;
+
+use crate::progress::Parts;
+
+/// Products the oracle computes before it turns to a sample: a second or a few of its plain loop.
+const BUDGET: usize = 1 << 26;
+
+/// Fewest elements of a sample.
+const SAMPLE: usize = 4096;
+
+/// Products between two updates of the progress bar.
+const PART: usize = 1 << 20;
+
+/// Any fixed number: the same product is checked in the same places every time.
+const SEED: u64 = 0x1a91_da47;
+
+/// How the result compares.
+#[derive(Serialize)]
+pub(super) struct Checked {
+    /// Whether every element that was compared is within its bound.
+    pub(super) passed: bool,
+    checked: usize,
+    /// Elements of C.
+    elements: usize,
+    mismatches: usize,
+    unjudged: usize,
+    max_error: f64,
+    max_error_over_bound: f64,
+    /// Matrix, row and column of the element nearest to its bound, or furthest past it.
+    worst: Option<[usize; 3]>,
+    expected: f64,
+    found: f64,
+}
+
+/// Compares `found` with the oracle: all elements, or, where that would take long, a sample that
+/// holds the corners and one element of every tile at the border.
+///
+/// `finite_only` leaves out elements that a NaN or infinity among the inputs reaches, for devices
+/// that promise nothing about them.
+///
+/// # Errors
+/// [`Error::OutOfMemory`].
+pub(super) fn against_oracle(
+    problem: &Problem,
+    operands: &Operands<'_>,
+    found: AnyMatrixRef<'_>,
+    block_tile: [usize; 2],
+    finite_only: bool,
+) -> Result<Checked, Error> {
+    let products = if problem.reads_factors() { problem.k } else { 1 };
+    let at_least = (BUDGET / products).max(SAMPLE);
+    let positions = oracle::sample_positions(problem, block_tile, at_least, SEED);
+    let mut checked = Checked {
+        passed: true,
+        checked: 0,
+        elements: problem.c_shape().len().unwrap_or(usize::MAX),
+        mismatches: 0,
+        unjudged: 0,
+        max_error: 0.0,
+        max_error_over_bound: 0.0,
+        worst: None,
+        expected: 0.0,
+        found: 0.0,
+    };
+    let bar = Parts::new("check");
+    for part in positions.chunks((PART / products).max(1)) {
+        let mut reference = oracle::reference_at(problem, operands, part)?;
+        if finite_only {
+            reference = reference.with_unspecified_non_finite();
+        }
+        checked.add(&reference.compare(&found));
+        bar.update(checked.checked as u64, positions.len() as u64);
+    }
+    Ok(checked)
+}
+
+impl Checked {
+    fn add(&mut self, part: &Comparison) {
+        self.passed &= part.passed();
+        self.checked += part.checked;
+        self.mismatches += part.mismatches;
+        self.unjudged += part.unjudged;
+        self.max_error = self.max_error.max(part.max_error);
+        if part.max_ratio > self.max_error_over_bound || self.worst.is_none() {
+            self.max_error_over_bound = part.max_ratio;
+            self.worst = part.worst.map(|at| [at.batch, at.row, at.col]);
+            self.expected = part.expected;
+            self.found = part.found;
+        }
+    }
+}
+
+impl fmt::Display for Checked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verdict = if self.passed { "PASSED" } else { "FAILED" };
+        let checked = self.checked - self.unjudged;
+        write!(
+            f,
+            "{verdict}: {checked} of {} elements compared with a float64 product",
+            self.elements
+        )?;
+        if self.mismatches > 0 {
+            write!(f, ", {} off by more than their bound", self.mismatches)?;
+        }
+        if self.unjudged > 0 {
+            write!(f, ", {} not judged (NaN or infinity among their inputs)", self.unjudged)?;
+        }
+        write!(f, "; largest error {:.3e}", self.max_error)?;
+        if let Some([batch, row, col]) = self.worst {
+            write!(
+                f,
+                "; nearest to its bound, at {:.4} of it, is C[{batch}, {row}, {col}] = {:e} for {:e}",
+                self.max_error_over_bound, self.found, self.expected
+            )?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lapidary_core::{ElementType, MatrixRef};
+
+    use super::*;
+
+    #[test]
+    fn an_error_anywhere_is_found_and_placed() {
+        let a = [1.0f32, 2.0, 3.0, 4.0];
+        let view = || MatrixRef::row_major(&a, 2, 2);
+        let operands = Operands::new(view().unwrap(), view().unwrap());
+        let problem = operands.problem(ElementType::F32).unwrap();
+        let check = |c: &[f32; 4]| {
+            let c = MatrixRef::row_major(c, 2, 2).unwrap().erase();
+            against_oracle(&problem, &operands, c, [0, 0], false).unwrap()
+        };
+        let right = check(&[7.0, 10.0, 15.0, 22.0]);
+        assert!(right.passed && right.checked == 4 && right.mismatches == 0, "{right}");
+        let wrong = check(&[7.0, 10.0, 15.5, 22.0]);
+        assert!(!wrong.passed && wrong.worst == Some([0, 1, 0]), "{wrong}");
+        assert!(wrong.to_string().starts_with("FAILED: 4 of 4"));
+        assert!(!check(&[7.0, f32::NAN, 15.0, 22.0]).passed);
+    }
+
+    #[test]
+    fn large_products_are_sampled() {
+        let k = 1 << 10;
+        let (m, n) = (600, 500);
+        let a = vec![1.0f32; m * k];
+        let b = vec![0.5f32; k * n];
+        let operands = Operands::new(
+            MatrixRef::row_major(&a, m, k).unwrap(),
+            MatrixRef::row_major(&b, k, n).unwrap(),
+        );
+        let problem = operands.problem(ElementType::F32).unwrap();
+        let mut c = vec![512.0f32; m * n];
+        // The last corner is part of every sample.
+        c[m * n - 1] = 511.0;
+        let c = MatrixRef::row_major(&c, m, n).unwrap().erase();
+        let checked = against_oracle(&problem, &operands, c, [128, 128], false).unwrap();
+        assert!(checked.checked < checked.elements && checked.checked >= SAMPLE);
+        assert_eq!((checked.mismatches, checked.worst), (1, Some([0, m - 1, n - 1])));
+    }
+}

@@ -1,0 +1,189 @@
+//! From sums to elements of C.
+
+use core::ops::Range;
+
+use half::slice::HalfFloatSliceExt;
+use half::{bf16, f16};
+
+use super::multiply::Scalar;
+use crate::element::Element;
+use crate::epilogue::Activation;
+use crate::problem::Problem;
+use crate::view::AnyVectorRef;
+
+/// alpha, beta, bias and activation, in the arithmetic of the sums.
+#[derive(Debug)]
+pub(super) struct Epilogue<S> {
+    alpha: S,
+    beta: S,
+    reads_c: bool,
+    bias: Option<Vec<S>>,
+    /// The product is computed transposed: the bias runs along its rows.
+    transposed: bool,
+    activation: Activation,
+}
+
+/// An output type of sums in `S`.
+pub(super) trait Stored<S>: Element {
+    fn load(self) -> S;
+    /// Rounds each value to nearest, ties to even.
+    fn store(values: &[S], to: &mut [Self]);
+}
+
+impl<S: Float> Epilogue<S> {
+    pub(super) fn new(problem: &Problem, bias: Option<AnyVectorRef<'_>>, transposed: bool) -> Self {
+        Self {
+            alpha: S::from_f64(problem.alpha),
+            beta: S::from_f64(problem.beta),
+            reads_c: problem.reads_c(),
+            bias: bias.map(|bias| (0..bias.len()).map(|i| S::from_f64(bias.get(i))).collect()),
+            transposed,
+            activation: problem.activation,
+        }
+    }
+
+    /// Finishes one row of a block: `sums` are used up, `out` is written (and read at beta ≠ 0).
+    pub(super) fn finish<T: Stored<S>>(
+        &self,
+        row: usize,
+        cols: Range<usize>,
+        sums: &mut [S],
+        out: &mut [T],
+    ) {
+        if self.alpha != S::ONE {
+            for sum in sums.iter_mut() {
+                *sum = self.alpha * *sum;
+            }
+        }
+        if self.reads_c {
+            for (sum, c) in sums.iter_mut().zip(out.iter()) {
+                *sum += self.beta * c.load();
+            }
+        }
+        match &self.bias {
+            Some(bias) if self.transposed => {
+                for sum in sums.iter_mut() {
+                    *sum += bias[row];
+                }
+            }
+            Some(bias) => {
+                for (sum, bias) in sums.iter_mut().zip(&bias[cols]) {
+                    *sum += *bias;
+                }
+            }
+            None => {}
+        }
+        S::activate(self.activation, sums);
+        T::store(sums, out);
+    }
+}
+
+/// The arithmetic of an epilogue.
+pub(super) trait Float:
+    Scalar + core::ops::AddAssign + core::ops::Mul<Output = Self>
+{
+    /// Replaces each value by the activation of it.
+    fn activate(activation: Activation, values: &mut [Self]);
+}
+
+impl Float for f64 {
+    fn activate(activation: Activation, values: &mut [Self]) {
+        if activation != Activation::None {
+            for value in values {
+                *value = activation.apply(*value);
+            }
+        }
+    }
+}
+
+impl Float for f32 {
+    fn activate(activation: Activation, values: &mut [Self]) {
+        super::activation::apply(activation, values);
+    }
+}
+
+impl Stored<f64> for f64 {
+    fn load(self) -> f64 {
+        self
+    }
+    fn store(values: &[f64], to: &mut [Self]) {
+        to.copy_from_slice(values);
+    }
+}
+
+impl Stored<f32> for f32 {
+    fn load(self) -> f32 {
+        self
+    }
+    fn store(values: &[f32], to: &mut [Self]) {
+        to.copy_from_slice(values);
+    }
+}
+
+impl Stored<f32> for f16 {
+    fn load(self) -> f32 {
+        self.to_f32()
+    }
+    fn store(values: &[f32], to: &mut [Self]) {
+        to.convert_from_f32_slice(values);
+    }
+}
+
+impl Stored<f32> for bf16 {
+    fn load(self) -> f32 {
+        self.to_f32()
+    }
+    fn store(values: &[f32], to: &mut [Self]) {
+        to.convert_from_f32_slice(values);
+    }
+}
+
+impl Stored<f32> for i8 {
+    fn load(self) -> f32 {
+        f32::from(self)
+    }
+    fn store(values: &[f32], to: &mut [Self]) {
+        for (to, value) in to.iter_mut().zip(values) {
+            *to = value.round_ties_even() as i8;
+        }
+    }
+}
+
+/// The epilogue of i32 output: integers modulo 2³².
+#[derive(Debug)]
+pub(super) struct IntegerEpilogue {
+    alpha: i32,
+    beta: i32,
+    reads_c: bool,
+    bias: Option<Vec<i32>>,
+    transposed: bool,
+    relu: bool,
+}
+
+impl IntegerEpilogue {
+    pub(super) fn new(problem: &Problem, bias: Option<AnyVectorRef<'_>>, transposed: bool) -> Self {
+        Self {
+            // Problem::validate has seen that both are integers in range.
+            alpha: problem.alpha as i32,
+            beta: problem.beta as i32,
+            reads_c: problem.reads_c(),
+            bias: bias.map(|bias| (0..bias.len()).map(|i| bias.get(i) as i32).collect()),
+            transposed,
+            relu: problem.activation == Activation::Relu,
+        }
+    }
+
+    /// Finishes one row of a block.
+    pub(super) fn finish(&self, row: usize, cols: Range<usize>, sums: &[i32], out: &mut [i32]) {
+        for ((out, sum), col) in out.iter_mut().zip(sums).zip(cols) {
+            let mut value = self.alpha.wrapping_mul(*sum);
+            if self.reads_c {
+                value = value.wrapping_add(self.beta.wrapping_mul(*out));
+            }
+            if let Some(bias) = &self.bias {
+                value = value.wrapping_add(bias[if self.transposed { row } else { col }]);
+            }
+            *out = if self.relu { value.max(0) } else { value };
+        }
+    }
+}

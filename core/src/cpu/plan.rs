@@ -1,0 +1,168 @@
+//! How a product is cut into blocks, and B prepared for that.
+
+use super::multiply::Scalar;
+use super::source::{self, BlockBuffer};
+use crate::backend::{PlanOptions, PlanSummary};
+use crate::element::ElementType;
+use crate::error::Error;
+use crate::kernel::KernelChoice;
+use crate::problem::Problem;
+use crate::view::AnyMatrixRef;
+
+/// Length along K of the blocks that operands are converted in.
+///
+/// For i8 it also keeps sums exact: 512 products of at most 2¹⁴ stay below 2²⁴, up to which f32
+/// holds every integer.
+pub(super) const K_BLOCK: usize = 512;
+
+/// A prepared product.
+#[derive(Clone, Debug)]
+pub struct CpuPlan {
+    pub(super) problem: Problem,
+    pub(super) summary: PlanSummary,
+    /// Rows and columns of the blocks that C is cut into.
+    pub(super) block: usize,
+}
+
+impl CpuPlan {
+    pub(super) fn new(
+        problem: &Problem,
+        options: &PlanOptions,
+        threads: usize,
+    ) -> Result<Self, Error> {
+        problem.validate()?;
+        if options.kernel != KernelChoice::Auto {
+            return Err(Error::KernelUnsuitable {
+                kernel: options.kernel.name(),
+                reason: "the tutorial's steps are GPU kernels, the CPU has one of its own (auto)"
+                    .into(),
+            });
+        }
+        let converted = !matches!(problem.a, ElementType::F32 | ElementType::F64);
+        let block = block_size(problem, threads, converted);
+        let blocks = [problem.n.div_ceil(block), problem.m.div_ceil(block), problem.batch];
+        let reason = format!(
+            "{} blocks of C for {threads} threads, each summed in {}",
+            blocks.iter().map(|&b| b as u128).product::<u128>(),
+            problem.accumulator()
+        );
+        let mut summary = PlanSummary::new(format!("cpu_blocked_{block}"), reason);
+        summary.block_tile = [block, block];
+        summary.dispatches = vec![blocks.map(|b| u32::try_from(b).unwrap_or(u32::MAX))];
+        if converted {
+            summary.k_tile_size = K_BLOCK;
+            summary.notes.push(format!(
+                "{} operands are converted to f32 in blocks of {block} by {K_BLOCK}",
+                problem.a
+            ));
+        }
+        Ok(Self { problem: problem.clone(), summary, block })
+    }
+}
+
+/// The largest block that leaves two tasks for every thread, from 64 up.
+///
+/// Conversion costs one pass over the operands for each block, so converted operands get larger
+/// blocks.
+fn block_size(problem: &Problem, threads: usize, converted: bool) -> usize {
+    let largest = if converted { 512 } else { 256 };
+    let wanted = 2 * threads.max(1);
+    let mut block = largest;
+    while block > 64 {
+        let tasks = problem
+            .m
+            .div_ceil(block)
+            .saturating_mul(problem.n.div_ceil(block))
+            .saturating_mul(problem.batch);
+        if tasks >= wanted {
+            break;
+        }
+        block /= 2;
+    }
+    block
+}
+
+/// B converted to the accumulating float type, in panels as wide as a block of C.
+#[derive(Clone, Debug)]
+pub struct CpuPackedB {
+    data: Panels,
+    batch: usize,
+    k: usize,
+    n: usize,
+    panel: usize,
+    element: ElementType,
+}
+
+#[derive(Clone, Debug)]
+enum Panels {
+    F32(Vec<f32>),
+    F64(Vec<f64>),
+}
+
+impl CpuPackedB {
+    pub(super) fn new(plan: &CpuPlan, b: &AnyMatrixRef<'_>) -> Result<Self, Error> {
+        let problem = &plan.problem;
+        let data = match problem.accumulator() {
+            ElementType::F64 => Panels::F64(panels(b, plan.block)?),
+            _ => Panels::F32(panels(b, plan.block)?),
+        };
+        Ok(Self {
+            data,
+            batch: problem.batch,
+            k: problem.k,
+            n: problem.n,
+            panel: plan.block,
+            element: problem.b,
+        })
+    }
+
+    /// Refuses a B that was packed for another problem or block size.
+    pub(super) fn check(&self, plan: &CpuPlan) -> Result<(), Error> {
+        let problem = &plan.problem;
+        let name = |batch, k, n, panel, element: ElementType| {
+            format!("{batch}x{k}x{n} {element} in panels of {panel} columns")
+        };
+        let found = name(self.batch, self.k, self.n, self.panel, self.element);
+        let expected = name(problem.batch, problem.k, problem.n, plan.block, problem.b);
+        if found == expected { Ok(()) } else { Err(Error::PackedMismatch { found, expected }) }
+    }
+
+    /// Rows of the panel that holds column `col` of a matrix, row-major, and its width.
+    pub(super) fn panel<S: Scalar>(&self, batch: usize, col: usize) -> Option<(&[S], usize)> {
+        let data: &[S] = match &self.data {
+            Panels::F32(data) => bytemuck::try_cast_slice(data).ok()?,
+            Panels::F64(data) => bytemuck::try_cast_slice(data).ok()?,
+        };
+        let first = col / self.panel * self.panel;
+        let width = self.panel.min(self.n - first);
+        let start = batch * self.k * self.n + self.k * first;
+        data.get(start..start + self.k * width).map(|panel| (panel, width))
+    }
+}
+
+/// Panel after panel, each row-major.
+fn panels<S: Scalar>(b: &AnyMatrixRef<'_>, panel: usize) -> Result<Vec<S>, Error> {
+    let shape = b.shape();
+    let len = shape.len().unwrap_or(usize::MAX);
+    let mut all = Vec::new();
+    all.try_reserve_exact(len).map_err(|_| Error::OutOfMemory {
+        requested: (len as u64).saturating_mul(size_of::<S>() as u64),
+        what: "packed B".into(),
+        device: "host".into(),
+    })?;
+    let mut buffer = BlockBuffer::default();
+    for batch in 0..shape.batch {
+        for first in (0..shape.cols).step_by(panel) {
+            let cols = first..shape.cols.min(first + panel);
+            for k in (0..shape.rows).step_by(K_BLOCK) {
+                let rows = k..shape.rows.min(k + K_BLOCK);
+                let block =
+                    source::converted::<S>(b, batch, rows.clone(), cols.clone(), &mut buffer);
+                for row in 0..rows.len() {
+                    all.extend((0..cols.len()).map(|col| block[(row, col)]));
+                }
+            }
+        }
+    }
+    Ok(all)
+}

@@ -1,0 +1,153 @@
+//! A product on host memory, from checked operands to a written C.
+
+use super::epilogue::{Epilogue, Float, IntegerEpilogue, Stored};
+use super::multiply::Workspace;
+use super::plan::CpuPlan;
+use super::tasks;
+use crate::backend::Progress;
+use crate::element::{Element, ElementType};
+use crate::error::Error;
+use crate::layout::{Layout, Placement, Shape};
+use crate::problem::Problem;
+use crate::view::{AnyMatrixMut, AnyMatrixRef, AnyVectorRef, MatrixMut};
+use half::{bf16, f16};
+
+pub(super) use super::multiply::Factor;
+
+/// What a product reads besides C: A and B only where the problem reads them.
+#[derive(Debug)]
+pub(super) struct Inputs<'a> {
+    pub(super) a: Option<AnyMatrixRef<'a>>,
+    pub(super) b: Option<Factor<'a>>,
+    pub(super) bias: Option<AnyVectorRef<'a>>,
+}
+
+impl<'a> Inputs<'a> {
+    /// A and B, or Bᵀ and Aᵀ.
+    fn factors(&self, transposed: bool) -> Option<[Factor<'a>; 2]> {
+        let (a, b) = (Factor::View(self.a?), self.b?);
+        Some(if transposed { [b.transposed(), a.transposed()] } else { [a, b] })
+    }
+}
+
+/// Where and how a product runs.
+struct Job<'a> {
+    pool: Option<&'a rayon::ThreadPool>,
+    block: usize,
+    problem: &'a Problem,
+    inputs: &'a Inputs<'a>,
+    progress: &'a dyn Fn(Progress),
+}
+
+pub(super) fn run(
+    pool: Option<&rayon::ThreadPool>,
+    plan: &CpuPlan,
+    problem: &Problem,
+    inputs: &Inputs<'_>,
+    c: AnyMatrixMut<'_>,
+    progress: &dyn Fn(Progress),
+) -> Result<(), Error> {
+    if problem.is_empty() {
+        return Ok(());
+    }
+    let job = Job { pool, block: plan.block, problem, inputs, progress };
+    match problem.c {
+        ElementType::F64 => job.floats::<f64, f64>(c),
+        ElementType::F32 => job.floats::<f32, f32>(c),
+        ElementType::F16 => job.floats::<f32, f16>(c),
+        ElementType::BF16 => job.floats::<f32, bf16>(c),
+        ElementType::I8 => job.floats::<f32, i8>(c),
+        ElementType::I32 => job.integers(c),
+    }
+}
+
+impl Job<'_> {
+    /// A product whose epilogue is computed in `S` and stored as `T`.
+    fn floats<S: Float, T: Stored<S>>(&self, c: AnyMatrixMut<'_>) -> Result<(), Error> {
+        let integers = self.problem.accumulator() == ElementType::I32;
+        let k = self.problem.k;
+        self.by_rows::<T>(c, |c, place, transposed| {
+            let factors = self.inputs.factors(transposed);
+            let epilogue = Epilogue::<S>::new(self.problem, self.inputs.bias, transposed);
+            let body = |workspace: &mut Workspace<S>, task: tasks::Task<'_, T>| {
+                let tasks::Task { batch, rows, cols, out } = task;
+                if integers {
+                    workspace.multiply_integers(factors, batch, rows.clone(), cols.clone(), k);
+                    let Workspace { sums, integers, .. } = workspace;
+                    for (sum, integer) in sums.iter_mut().zip(integers) {
+                        *sum = S::from_i32(*integer);
+                    }
+                } else {
+                    workspace.multiply(factors, batch, rows.clone(), cols.clone(), k);
+                }
+                let sums = workspace.sums.chunks_exact_mut(cols.len());
+                for ((row, out), sums) in rows.zip(out).zip(sums) {
+                    epilogue.finish(row, cols.clone(), sums, out);
+                }
+            };
+            tasks::for_each(self.pool, c, place, self.block, k, self.progress, body);
+        })
+    }
+
+    /// A product of i8 stored as i32.
+    fn integers(&self, c: AnyMatrixMut<'_>) -> Result<(), Error> {
+        let k = self.problem.k;
+        self.by_rows::<i32>(c, |c, place, transposed| {
+            let factors = self.inputs.factors(transposed);
+            let epilogue = IntegerEpilogue::new(self.problem, self.inputs.bias, transposed);
+            let body = |workspace: &mut Workspace<f32>, task: tasks::Task<'_, i32>| {
+                let tasks::Task { batch, rows, cols, out } = task;
+                workspace.multiply_integers(factors, batch, rows.clone(), cols.clone(), k);
+                let sums = workspace.integers.chunks_exact(cols.len());
+                for ((row, out), sums) in rows.zip(out).zip(sums) {
+                    epilogue.finish(row, cols.clone(), sums, out);
+                }
+            };
+            tasks::for_each(self.pool, c, place, self.block, k, self.progress, body);
+        })
+    }
+
+    /// Hands C to `f` as rows without gaps: as it is, transposed (the flag says so), or, for any
+    /// other strides, as a dense copy that is written back.
+    fn by_rows<T: Element>(
+        &self,
+        mut c: AnyMatrixMut<'_>,
+        f: impl FnOnce(&mut [T], &Placement, bool),
+    ) -> Result<(), Error> {
+        let place = c.placement();
+        let swapped = place.transposed();
+        if let Ok(storage) = bytemuck::try_cast_slice_mut::<u8, T>(c.bytes_mut()) {
+            // A single column is better one long row, where it can be.
+            let column = place.shape.cols == 1 && tasks::is_row_major(&swapped);
+            if tasks::is_row_major(&place) && !column {
+                f(storage, &place, false);
+                return Ok(());
+            }
+            if tasks::is_row_major(&swapped) {
+                f(storage, &swapped, true);
+                return Ok(());
+            }
+        }
+        let shape = place.shape;
+        let mut dense = dense::<T>(shape)?;
+        let layout = Layout::row_major(shape.rows, shape.cols);
+        if self.problem.reads_c() {
+            MatrixMut::strided(&mut dense, 0, shape, layout)?.erase().copy_from(c.as_ref());
+        }
+        f(&mut dense, &Placement { offset: 0, shape, layout }, false);
+        c.copy_from(crate::view::MatrixRef::strided(&dense, 0, shape, layout)?.erase());
+        Ok(())
+    }
+}
+
+fn dense<T: Element>(shape: Shape) -> Result<Vec<T>, Error> {
+    let len = shape.len().unwrap_or(usize::MAX);
+    let mut dense = Vec::new();
+    dense.try_reserve_exact(len).map_err(|_| Error::OutOfMemory {
+        requested: (len as u64).saturating_mul(size_of::<T>() as u64),
+        what: "a dense copy of C".into(),
+        device: "host".into(),
+    })?;
+    dense.resize(len, T::zeroed());
+    Ok(dense)
+}

@@ -1,0 +1,164 @@
+//! Blocks of operands as the kernel reads them: in place, or converted into a buffer.
+
+use core::ops::Range;
+
+use faer::MatRef;
+use half::slice::HalfFloatSliceExt;
+use half::{bf16, f16};
+
+use super::multiply::Scalar;
+use crate::element::{self, Element, ElementType};
+use crate::view::AnyMatrixRef;
+
+/// Where a block is converted to; grows to the largest block and is used again.
+#[derive(Debug)]
+pub(super) struct BlockBuffer<S>(Vec<S>);
+
+impl<S> Default for BlockBuffer<S> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+/// The block in place, if it holds `S` and one of its strides is 1.
+pub(super) fn in_place<'a, S: Scalar>(
+    view: &AnyMatrixRef<'a>,
+    batch: usize,
+    rows: Range<usize>,
+    cols: Range<usize>,
+) -> Option<MatRef<'a, S>> {
+    if view.element() != S::TYPE {
+        return None;
+    }
+    let data: &[S] = bytemuck::try_cast_slice(view.bytes()).ok()?;
+    let layout = view.placement().layout;
+    let first = view.placement().offset as i128 + layout.index(batch, rows.start, cols.start);
+    let data = data.get(usize::try_from(first).ok()?..)?;
+    let (nrows, ncols) = (rows.len(), cols.len());
+    let stride = |stride: isize, count: usize| {
+        // The stride of an axis of one element is never used.
+        if count == 1 { Some(1) } else { usize::try_from(stride).ok() }
+    };
+    if layout.col_stride == 1 || ncols == 1 {
+        let row_stride = stride(layout.row_stride, nrows)?;
+        Some(MatRef::from_row_major_slice_with_stride(data, nrows, ncols, row_stride))
+    } else if layout.row_stride == 1 || nrows == 1 {
+        let col_stride = stride(layout.col_stride, ncols)?;
+        Some(MatRef::from_column_major_slice_with_stride(data, nrows, ncols, col_stride))
+    } else {
+        None
+    }
+}
+
+/// The block converted to `S`, dense, in the order that reads the source's unit stride along lines.
+pub(super) fn converted<'b, S: Scalar>(
+    view: &AnyMatrixRef<'_>,
+    batch: usize,
+    rows: Range<usize>,
+    cols: Range<usize>,
+    buffer: &'b mut BlockBuffer<S>,
+) -> MatRef<'b, S> {
+    let (nrows, ncols) = (rows.len(), cols.len());
+    let len = nrows * ncols;
+    if buffer.0.len() < len {
+        buffer.0.resize(len, S::ZERO);
+    }
+    let out = &mut buffer.0[..len];
+    let layout = view.placement().layout;
+    let first = view.placement().offset as i128 + layout.index(batch, rows.start, cols.start);
+    let by_columns = layout.row_stride == 1 && layout.col_stride != 1;
+    let lines = if by_columns {
+        Lines { first, count: ncols, length: nrows, pitch: layout.col_stride, step: 1 }
+    } else {
+        Lines {
+            first,
+            count: nrows,
+            length: ncols,
+            pitch: layout.row_stride,
+            step: layout.col_stride,
+        }
+    };
+    match view.element() {
+        ElementType::F64 => lines.convert::<f64, S>(view.bytes(), out, each),
+        ElementType::F32 => lines.convert::<f32, S>(view.bytes(), out, each),
+        ElementType::F16 => lines.convert::<f16, S>(view.bytes(), out, S::from_f16),
+        ElementType::BF16 => lines.convert::<bf16, S>(view.bytes(), out, S::from_bf16),
+        ElementType::I8 => lines.convert::<i8, S>(view.bytes(), out, S::from_i8),
+        ElementType::I32 => lines.convert::<i32, S>(view.bytes(), out, each),
+    }
+    if by_columns {
+        MatRef::from_column_major_slice(out, nrows, ncols)
+    } else {
+        MatRef::from_row_major_slice(out, nrows, ncols)
+    }
+}
+
+/// Lines of equal length in a storage, all inside it.
+struct Lines {
+    /// Index of the first element.
+    first: i128,
+    count: usize,
+    length: usize,
+    /// Elements from one line to the next.
+    pitch: isize,
+    /// Elements from one element of a line to the next.
+    step: isize,
+}
+
+impl Lines {
+    /// Writes line after line to `out`.
+    fn convert<T: Element, S: Scalar>(
+        &self,
+        bytes: &[u8],
+        out: &mut [S],
+        run: impl Fn(&[T], &mut [S]),
+    ) {
+        if self.length == 0 {
+            return;
+        }
+        let typed = bytemuck::try_cast_slice::<u8, T>(bytes).ok();
+        for (line, out) in out.chunks_exact_mut(self.length).take(self.count).enumerate() {
+            let start = self.first + line as i128 * self.pitch as i128;
+            match typed {
+                Some(data) if self.step == 1 => {
+                    let start = start as usize;
+                    run(&data[start..start + self.length], out);
+                }
+                Some(data) => {
+                    for (i, out) in out.iter_mut().enumerate() {
+                        *out = S::from_element(data[self.index(start, i)]);
+                    }
+                }
+                // Raw bytes that are not aligned for their element type.
+                None => {
+                    for (i, out) in out.iter_mut().enumerate() {
+                        let value = element::read_f64(T::TYPE, bytes, self.index(start, i));
+                        *out = S::from_f64(value);
+                    }
+                }
+            }
+        }
+    }
+
+    fn index(&self, start: i128, i: usize) -> usize {
+        (start + i as i128 * self.step as i128) as usize
+    }
+}
+
+fn each<T: Element, S: Scalar>(from: &[T], to: &mut [S]) {
+    for (to, from) in to.iter_mut().zip(from) {
+        *to = S::from_element(*from);
+    }
+}
+
+/// `f16` to `f32`, with the processor's own instruction where it has one.
+pub(super) fn f16_to_f32(from: &[f16], to: &mut [f32]) {
+    from.convert_to_f32_slice(to);
+}
+
+/// `bf16` to `f32`: the upper half of its bits.
+pub(super) fn bf16_to_f32(from: &[bf16], to: &mut [f32]) {
+    for (to, from) in to.iter_mut().zip(from) {
+        *to = f32::from_bits(u32::from(from.to_bits()) << 16);
+    }
+}
