@@ -209,6 +209,16 @@ pub enum ConfigError {
         /// The target.
         target: Target,
     },
+    /// A workgroup's part of an operand is larger than its 32-bit offsets reach.
+    #[error("{what} is {requested}, offsets within a workgroup reach {limit}")]
+    Span {
+        /// What spans too much.
+        what: &'static str,
+        /// How much.
+        requested: u128,
+        /// How much is allowed.
+        limit: u128,
+    },
     /// The tile does not fit the registers.
     #[error(
         "the tile needs about {requested} registers a lane, {available} are there at {waves} waves a SIMD"

@@ -7,7 +7,9 @@ use lapidary_cdna::exec::Order;
 use lapidary_core::Activation;
 use lapidary_hip::Target;
 use lapidary_hip::compile::Compiler;
-use lapidary_hip::preshuffle::{ACopy, EpilogueTraits, OperandType, PreshuffleConfig};
+use lapidary_hip::preshuffle::{
+    ACopy, EpilogueTraits, OperandType, OutputType, PreshuffleConfig, ProblemClass, choose,
+};
 
 const TARGETS: [Target; 2] = [Target::Gfx942, Target::Gfx950];
 
@@ -72,6 +74,78 @@ fn every_tile_and_split_k() {
                     check(&compiler, &Case { splits, ..Case::new(config, [case.m, n, case.k]) });
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn what_is_chosen_runs() {
+    let Some(compiler) = compiler() else { return };
+    for target in TARGETS {
+        let (e4m3, e5m2) = configs::fp8(target);
+        for [m, n, k] in
+            [[1usize, 640usize, 2500usize], [20, 100, 700], [33, 300, 1000], [130, 264, 300]]
+        {
+            for (a, b, output) in [
+                (e4m3, e5m2, OutputType::BF16),
+                (OperandType::BF16, OperandType::BF16, OutputType::F32),
+                (OperandType::I8, OperandType::I4, OutputType::F16),
+            ] {
+                let class = ProblemClass {
+                    m,
+                    n,
+                    k,
+                    batch: 1,
+                    a,
+                    b,
+                    output,
+                    block_scaled: false,
+                    epilogue: EpilogueTraits {
+                        row_scale: true,
+                        bias: true,
+                        ..EpilogueTraits::default()
+                    },
+                    a_aligned: m != 20,
+                    c_alignment: if n.is_multiple_of(8) { 8 } else { 4 },
+                    compute_units: 64,
+                };
+                let choice = choose(target, &class).expect("a configuration");
+                let case = Case { splits: choice.splits, ..Case::new(choice.config, [m, n, k]) };
+                check(&compiler, &case);
+            }
+        }
+    }
+}
+
+/// Random elements of every type: within the bound that follows from the arithmetic.
+///
+/// Every addition rounds or truncates to 24 bits relative to the largest term, so K of them are off
+/// by at most K · 2⁻²³ · Σ|a||b|; the conversion adds half a unit of the output.
+#[test]
+fn random_operands_stay_within_the_bound() {
+    let Some(compiler) = compiler() else { return };
+    for target in TARGETS {
+        for config in configs::operand_pairs(target) {
+            let case = Case { random: true, ..Case::new(config, [35, 70, 352]) };
+            let outcome = case.run(&compiler);
+            assert!(outcome.report.is_clean(), "{target} {config}");
+            let mut worst: f64 = 0.0;
+            for (index, (&found, &expected)) in
+                outcome.found.iter().zip(&outcome.expected).enumerate()
+            {
+                if config.output == OutputType::I32 {
+                    assert_eq!(found, expected, "{target} {config}: element {index}");
+                    continue;
+                }
+                let error = (found - expected).abs();
+                let sum = outcome.magnitudes[index] * 2f64.powi(-23);
+                let bound = case.k as f64 * sum + expected.abs() * 2f64.powi(-24);
+                assert!(error <= bound, "{target} {config}: {index} {found} {expected} {bound}");
+                worst = worst.max(error / sum);
+            }
+            // K enters with its root at most: rounding errors go both ways.
+            assert!(worst <= 4.0, "{target} {config}: {worst} of 2^-23 times the magnitude");
+            println!("{target} {config}: error at most {worst:.3} of 2^-23 times the magnitude");
         }
     }
 }

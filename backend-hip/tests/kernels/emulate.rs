@@ -52,6 +52,81 @@ pub(crate) fn put(element: OperandType, bytes: &mut [u8], index: usize, value: i
     }
 }
 
+/// A random finite element: its code, and its value.
+fn random_element(element: OperandType, numbers: &mut Sequence) -> (u32, f64) {
+    use OperandType as T;
+    // A float in [-1, 1) with 24 random bits.
+    let unit = |numbers: &mut Sequence| numbers.below(1 << 24) as f32 / (1 << 23) as f32 - 1.0;
+    match element {
+        T::F32 => {
+            let value = unit(numbers);
+            (value.to_bits(), f64::from(value))
+        }
+        T::F16 => {
+            let value = half::f16::from_f32(unit(numbers));
+            (u32::from(value.to_bits()), value.to_f64())
+        }
+        T::BF16 => {
+            let value = half::bf16::from_f32(unit(numbers));
+            (u32::from(value.to_bits()), value.to_f64())
+        }
+        T::I8 => {
+            let code = numbers.below(256) as u8;
+            (u32::from(code), f64::from(code as i8))
+        }
+        T::I4 => {
+            let code = numbers.below(16) as u8;
+            (u32::from(code), f64::from((code << 4) as i8 >> 4))
+        }
+        _ => loop {
+            let code = numbers.below(1 << element.bits()) as u32;
+            if let Some(value) = small_float(element, code) {
+                return (code, value);
+            }
+        },
+    }
+}
+
+/// The value of an 8- or 4-bit float, `None` where it is not finite.
+fn small_float(element: OperandType, code: u32) -> Option<f64> {
+    use OperandType as T;
+    let (exponent_bits, bias) = match element {
+        T::E4m3 => (4, 7),
+        T::E4m3Fnuz => (4, 8),
+        T::E5m2 => (5, 15),
+        T::E5m2Fnuz => (5, 16),
+        _ => (2, 1),
+    };
+    let fraction_bits = element.bits() as i32 - 1 - exponent_bits;
+    let magnitude = code & ((1 << (element.bits() - 1)) - 1);
+    let negative = code != magnitude;
+    let finite = match element {
+        T::E4m3 => magnitude != 0x7f,
+        T::E5m2 => magnitude < 0x7c,
+        T::E4m3Fnuz | T::E5m2Fnuz => code != 0x80,
+        _ => true,
+    };
+    let fraction =
+        f64::from(magnitude & ((1 << fraction_bits) - 1)) / f64::from(1 << fraction_bits);
+    let exponent = (magnitude >> fraction_bits) as i32;
+    let value = if exponent == 0 {
+        fraction * 2f64.powi(1 - bias)
+    } else {
+        (1.0 + fraction) * 2f64.powi(exponent - bias)
+    };
+    finite.then_some(if negative { -value } else { value })
+}
+
+/// Puts an element's code into `bytes` as element `index`.
+fn put_code(element: OperandType, bytes: &mut [u8], index: usize, code: u32) {
+    match element.bits() {
+        4 => put_nibble(bytes, index, code as u8),
+        bits => {
+            bytes[index * bits / 8..][..bits / 8].copy_from_slice(&code.to_le_bytes()[..bits / 8]);
+        }
+    }
+}
+
 fn put_nibble(bytes: &mut [u8], index: usize, nibble: u8) {
     let shift = index % 2 * 4;
     bytes[index / 2] = bytes[index / 2] & !(0xf << shift) | nibble << shift;
@@ -72,6 +147,8 @@ pub(crate) struct Outcome {
     pub(crate) found: Vec<f64>,
     /// The expected values, before rounding to the output type.
     pub(crate) expected: Vec<f64>,
+    /// Σ|a||b| of each element.
+    pub(crate) magnitudes: Vec<f64>,
     /// C's raw bytes, gaps between rows included.
     pub(crate) raw: Vec<u8>,
     /// Bytes outside C's elements that changed.
@@ -90,6 +167,8 @@ pub(crate) struct Case {
     pub(crate) seed: u64,
     /// A row of A that holds nothing but NaN.
     pub(crate) nan_row: Option<usize>,
+    /// Random elements in place of integers from −3 to 3.
+    pub(crate) random: bool,
 }
 
 /// Fills gaps: a NaN in every float type it is read as, and an odd value in integers.
@@ -102,7 +181,17 @@ impl Case {
         if !n.is_multiple_of(config.c_vector) {
             config.c_vector = 1;
         }
-        Self { config, m, n, k, splits: 1, order: Order::RoundRobin, seed: 1, nan_row: None }
+        Self {
+            config,
+            m,
+            n,
+            k,
+            splits: 1,
+            order: Order::RoundRobin,
+            seed: 1,
+            nan_row: None,
+            random: false,
+        }
     }
 
     /// Compiles and runs.
@@ -152,7 +241,18 @@ impl Case {
             ACopy::Guarded => row_bytes + config.a.bits().div_ceil(8),
             _ => row_bytes.next_multiple_of(16) + 16,
         };
-        let a_values: Vec<i32> = (0..m * k).map(|_| numbers.small()).collect();
+        let mut fill = |element: OperandType, bytes: &mut [u8], index: usize| {
+            if self.random {
+                let (code, value) = random_element(element, &mut numbers);
+                put_code(element, bytes, index, code);
+                value
+            } else {
+                let value = numbers.small();
+                put(element, bytes, index, value);
+                f64::from(value)
+            }
+        };
+        let mut a_values = vec![0.0; m * k];
         // The one NaN of the FNUZ types is the code of minus zero.
         let canary = match config.a {
             OperandType::E4m3Fnuz | OperandType::E5m2Fnuz => 0x80,
@@ -161,17 +261,14 @@ impl Case {
         let mut a = vec![canary; (m - 1) * a_stride + row_bytes];
         for row in 0..m {
             for col in 0..k {
-                put(config.a, &mut a[row * a_stride..], col, a_values[row * k + col]);
+                a_values[row * k + col] = fill(config.a, &mut a[row * a_stride..], col);
             }
         }
         if let Some(row) = self.nan_row {
             a[row * a_stride..][..row_bytes].fill(canary);
         }
-        let b_values: Vec<i32> = (0..n * k).map(|_| numbers.small()).collect();
         let mut b = vec![0; (n * k * config.b.bits()).div_ceil(8)];
-        for (index, &value) in b_values.iter().enumerate() {
-            put(config.b, &mut b, index, value);
-        }
+        let b_values: Vec<f64> = (0..n * k).map(|i| fill(config.b, &mut b, i)).collect();
         let source = SourceB {
             bytes: &b,
             element: config.b,
@@ -228,7 +325,8 @@ impl Case {
         let size = config.output.bytes();
         let c_stride = (n + config.c_vector) * size;
         let mut c = vec![CANARY; (m - 1) * c_stride + n * size];
-        let old: Vec<i32> = (0..m * n).map(|_| numbers.small()).collect();
+        let mut integers = Sequence::new(self.seed + 400);
+        let old: Vec<i32> = (0..m * n).map(|_| integers.small()).collect();
         if e.beta {
             for row in 0..m {
                 for col in 0..n {
@@ -247,6 +345,7 @@ impl Case {
             args.workspace = machine.memory.alloc("sums", bytes).expect("memory");
         }
 
+        args.check_spans(&config).expect("offsets reach");
         let mut report = self.launch(&mut machine, kernel, &args, args.launch(1));
         if let Some(reduce) = reduce {
             // The first pass is judged with the second.
@@ -258,10 +357,11 @@ impl Case {
         let scale =
             |a: usize, b: usize| 2f64.powi(i32::from(a_scales[a]) + i32::from(b_scales[b]) - 254);
         let mut expected = Vec::with_capacity(m * n);
+        let mut magnitudes = Vec::with_capacity(m * n);
         for row in 0..m {
             for col in 0..n {
                 let product = |i: usize| {
-                    let p = f64::from(a_values[row * k + i] * b_values[col * k + i]);
+                    let p = a_values[row * k + i] * b_values[col * k + i];
                     if config.block_scaled {
                         p * scale(row * blocks + i / 32, col * blocks + i / 32)
                     } else {
@@ -269,6 +369,7 @@ impl Case {
                     }
                 };
                 let mut x: f64 = (0..k).map(product).sum();
+                magnitudes.push((0..k).map(|i| product(i).abs()).sum());
                 if e.row_scale {
                     x *= f64::from(row_scales[row]);
                 }
@@ -297,7 +398,7 @@ impl Case {
         let found = (0..m * n)
             .map(|i| decode(config.output, &raw[i / n * c_stride + i % n * size..]))
             .collect();
-        Outcome { report, found, expected, raw, broken_canaries }
+        Outcome { report, found, expected, magnitudes, raw, broken_canaries }
     }
 }
 
