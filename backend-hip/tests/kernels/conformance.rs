@@ -79,6 +79,26 @@ fn every_tile_and_split_k() {
 }
 
 #[test]
+fn batches_are_independent_products() {
+    let Some(compiler) = compiler() else { return };
+    for target in TARGETS {
+        for config in configs::operand_pairs(target) {
+            let k = if config.block_scaled { 160 } else { 147 };
+            let config = PreshuffleConfig {
+                epilogue: EpilogueTraits { beta: true, bias: true, ..EpilogueTraits::default() },
+                ..config
+            };
+            check(&compiler, &Case { batch: 3, ..Case::new(config, [19, 70, k]) });
+        }
+        let config = PreshuffleConfig {
+            split_k: true,
+            ..PreshuffleConfig::new(target, OperandType::BF16, [32, 64, 64])
+        };
+        check(&compiler, &Case { batch: 2, splits: 3, ..Case::new(config, [37, 66, 300]) });
+    }
+}
+
+#[test]
 fn what_is_chosen_runs() {
     let Some(compiler) = compiler() else { return };
     for target in TARGETS {

@@ -162,6 +162,8 @@ pub(crate) struct Case {
     pub(crate) m: usize,
     pub(crate) n: usize,
     pub(crate) k: usize,
+    /// Matrices.
+    pub(crate) batch: usize,
     pub(crate) splits: usize,
     pub(crate) order: Order,
     pub(crate) seed: u64,
@@ -186,6 +188,7 @@ impl Case {
             m,
             n,
             k,
+            batch: 1,
             splits: 1,
             order: Order::RoundRobin,
             seed: 1,
@@ -225,8 +228,8 @@ impl Case {
     }
 
     fn run_prepared(&self, kernel: &Prepared, reduce: Option<&Prepared>) -> Outcome {
-        let Self { config, m, n, k, .. } = *self;
-        let mut numbers = Sequence::new(self.seed);
+        let Self { config, m, n, k, batch, .. } = *self;
+        let data = self.data();
         let mut machine = Machine::new();
         let mut device = |name: &str, bytes: &[u8]| {
             // Allocations are whole dwords, as every GPU allocator's are.
@@ -234,13 +237,79 @@ impl Case {
             padded.resize(bytes.len().next_multiple_of(4), CANARY);
             machine.memory.alloc_read_only(name, &padded).expect("memory")
         };
-
-        // A: rows with canaries between them.
-        let row_bytes = (k * config.a.bits()).div_ceil(8);
-        let a_stride = match config.copy {
-            ACopy::Guarded => row_bytes + config.a.bits().div_ceil(8),
-            _ => row_bytes.next_multiple_of(16) + 16,
+        let source = SourceB {
+            bytes: &data.b,
+            element: config.b,
+            k,
+            n,
+            batch,
+            k_stride: 1,
+            n_stride: k,
+            batch_stride: n * k,
         };
+        let packed = PackedB::pack(&source, config.tile[2]).expect("B packs");
+        packed.check(&config, k, n, batch).expect("the layout fits");
+
+        let integer = config.output == OutputType::I32;
+        let bits = |value: f32| if integer { value as i32 as u32 } else { value.to_bits() };
+        let floats =
+            |values: &[f32]| -> Vec<u8> { values.iter().flat_map(|v| v.to_le_bytes()).collect() };
+        let bias: Vec<u8> = data.bias.iter().flat_map(|&v| bits(v).to_le_bytes()).collect();
+        let layout = packed.layout();
+        let mut args = Args {
+            a: device("A", &data.a),
+            b: device("B", packed.bytes()),
+            row_scale: device("row scale", &floats(&data.row_scale)),
+            col_scale: device("column scale", &floats(&data.col_scale)),
+            bias: device("bias", &bias),
+            a_stride: data.a_stride as u64,
+            c_stride: data.c_stride as u64,
+            a_batch: (m * data.a_stride) as u64,
+            b_batch: layout.matrix_bytes().expect("it was packed") as u64,
+            c_batch: (m * data.c_stride) as u64,
+            alpha: bits(ALPHA),
+            beta: bits(BETA),
+            ..Args::sizes(&config, [m, n, k], layout.column_bytes(), self.splits)
+                .expect("sizes fit")
+        };
+        if config.block_scaled {
+            args.a_scale = device("A scales", &data.a_scales);
+            let packed = PackedScales::pack(&data.b_scales, layout).expect("whole blocks");
+            args.b_scale = device("B scales", packed.bytes());
+        }
+        args.c = machine.memory.alloc_from("C", &data.c).expect("memory");
+        if config.split_k {
+            let bytes = args.workspace_bytes(batch) as u64;
+            args.workspace = machine.memory.alloc("sums", bytes).expect("memory");
+        }
+
+        args.check_spans(&config).expect("offsets reach");
+        let mut report = self.launch(&mut machine, kernel, &args, args.launch(batch));
+        if let Some(reduce) = reduce {
+            // The first pass is judged with the second.
+            let second = self.launch(&mut machine, reduce, &args, args.reduce_launch(batch));
+            report.findings.extend(second.findings);
+            report.complete &= second.complete;
+        }
+
+        let size = config.output.bytes();
+        let raw = machine.memory.read(args.c, data.c.len()).expect("C");
+        let gaps = (0..batch * m - 1).map(|row| row * data.c_stride + n * size);
+        let broken_canaries = gaps
+            .flat_map(|start| &raw[start..start + data.c_stride - n * size])
+            .filter(|&&byte| byte != CANARY)
+            .count();
+        let found = (0..batch * m * n)
+            .map(|i| decode(config.output, &raw[i / n * data.c_stride + i % n * size..]))
+            .collect();
+        let (expected, magnitudes) = self.reference(&data);
+        Outcome { report, found, expected, magnitudes, raw, broken_canaries }
+    }
+
+    /// Operands, with canaries between rows.
+    fn data(&self) -> Data {
+        let Self { config, m, n, k, batch, .. } = *self;
+        let mut numbers = Sequence::new(self.seed);
         let mut fill = |element: OperandType, bytes: &mut [u8], index: usize| {
             if self.random {
                 let (code, value) = random_element(element, &mut numbers);
@@ -252,154 +321,121 @@ impl Case {
                 f64::from(value)
             }
         };
-        let mut a_values = vec![0.0; m * k];
+        let row_bytes = (k * config.a.bits()).div_ceil(8);
+        let a_stride = match config.copy {
+            ACopy::Guarded => row_bytes + config.a.bits().div_ceil(8),
+            _ => row_bytes.next_multiple_of(16) + 16,
+        };
         // The one NaN of the FNUZ types is the code of minus zero.
         let canary = match config.a {
             OperandType::E4m3Fnuz | OperandType::E5m2Fnuz => 0x80,
             _ => CANARY,
         };
-        let mut a = vec![canary; (m - 1) * a_stride + row_bytes];
-        for row in 0..m {
-            for col in 0..k {
-                a_values[row * k + col] = fill(config.a, &mut a[row * a_stride..], col);
-            }
-        }
+        let rows = batch * m;
+        let mut a = vec![canary; (rows - 1) * a_stride + row_bytes];
+        let a_values =
+            (0..rows * k).map(|i| fill(config.a, &mut a[i / k * a_stride..], i % k)).collect();
         if let Some(row) = self.nan_row {
             a[row * a_stride..][..row_bytes].fill(canary);
         }
-        let mut b = vec![0; (n * k * config.b.bits()).div_ceil(8)];
-        let b_values: Vec<f64> = (0..n * k).map(|i| fill(config.b, &mut b, i)).collect();
-        let source = SourceB {
-            bytes: &b,
-            element: config.b,
-            k,
-            n,
-            batch: 1,
-            k_stride: 1,
-            n_stride: k,
-            batch_stride: n * k,
-        };
-        let packed = PackedB::pack(&source, config.tile[2]).expect("B packs");
-        packed.check(&config, k, n, 1).expect("the layout fits");
+        let mut b = vec![0; (batch * n * k * config.b.bits()).div_ceil(8)];
+        let b_values = (0..batch * n * k).map(|i| fill(config.b, &mut b, i)).collect();
 
-        let mut floats = |name: &str, count: usize, pick: &mut dyn FnMut() -> f32| {
-            let values: Vec<f32> = (0..count).map(|_| pick()).collect();
-            let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-            (device(name, &bytes), values)
-        };
-        let mut more = Sequence::new(self.seed + 100);
-        let mut power = || [0.5, 1.0, 2.0, 0.25][more.below(4) as usize];
-        let (row_scale, row_scales) = floats("row_scale", m, &mut power);
-        let (col_scale, col_scales) = floats("col_scale", n, &mut power);
-        let mut bias_values = Sequence::new(self.seed + 200);
-        let (float_bias, biases) = floats("bias", n, &mut || bias_values.small() as f32);
-        let integer_bias: Vec<u8> = biases.iter().flat_map(|&v| (v as i32).to_le_bytes()).collect();
-
-        // MX scales: 2^-2 to 2^2.
-        let blocks = k / 32;
-        let mut exponents = Sequence::new(self.seed + 300);
-        let mut scales = |count: usize| -> Vec<u8> {
-            (0..count).map(|_| 125 + exponents.below(5) as u8).collect()
-        };
-        let (a_scales, b_scales) = (scales(m * blocks), scales(n * blocks));
-
-        let integer = config.output == OutputType::I32;
-        let bits = |value: f32| if integer { value as i32 as u32 } else { value.to_bits() };
-        let (alpha, beta) = (2.0f32, 3.0f32);
-        let e = config.epilogue;
-        let sizes = [m, n, k];
-        let mut args = Args::sizes(&config, sizes, packed.layout().column_bytes(), self.splits)
-            .expect("sizes fit");
-        args.a = device("A", &a);
-        args.b = device("B", packed.bytes());
-        (args.row_scale, args.col_scale) = (row_scale, col_scale);
-        args.bias = if integer { device("integer bias", &integer_bias) } else { float_bias };
-        if config.block_scaled {
-            args.a_scale = device("A scales", &a_scales);
-            let packed = PackedScales::pack(&b_scales, packed.layout()).expect("whole blocks");
-            args.b_scale = device("B scales", packed.bytes());
-        }
-        (args.a_stride, args.alpha, args.beta) = (a_stride as u64, bits(alpha), bits(beta));
-
-        // C: canaries between rows; read only at beta ≠ 0.
         let size = config.output.bytes();
         let c_stride = (n + config.c_vector) * size;
-        let mut c = vec![CANARY; (m - 1) * c_stride + n * size];
+        let mut c = vec![CANARY; (rows - 1) * c_stride + n * size];
         let mut integers = Sequence::new(self.seed + 400);
-        let old: Vec<i32> = (0..m * n).map(|_| integers.small()).collect();
-        if e.beta {
-            for row in 0..m {
-                for col in 0..n {
-                    encode(
-                        config.output,
-                        &mut c[row * c_stride + col * size..],
-                        old[row * n + col],
-                    );
-                }
+        let old: Vec<i32> = (0..rows * n).map(|_| integers.small()).collect();
+        if config.epilogue.beta {
+            for (i, &value) in old.iter().enumerate() {
+                encode(config.output, &mut c[i / n * c_stride + i % n * size..], value);
             }
         }
-        args.c_stride = c_stride as u64;
-        args.c = machine.memory.alloc_from("C", &c).expect("memory");
-        if config.split_k {
-            let bytes = args.workspace_bytes(1) as u64;
-            args.workspace = machine.memory.alloc("sums", bytes).expect("memory");
+        let blocks = k / 32;
+        let mut more = Sequence::new(self.seed + 100);
+        let mut powers = |count: usize| -> Vec<f32> {
+            (0..count).map(|_| [0.5, 1.0, 2.0, 0.25][more.below(4) as usize]).collect()
+        };
+        let (row_scale, col_scale) = (powers(m), powers(n));
+        let bias = (0..n).map(|_| integers.small() as f32).collect();
+        // 2^-2 to 2^2.
+        let mut scales =
+            |count: usize| -> Vec<u8> { (0..count).map(|_| 125 + more.below(5) as u8).collect() };
+        let (a_scales, b_scales) = (scales(rows * blocks), scales(batch * n * blocks));
+        Data {
+            a,
+            a_values,
+            a_stride,
+            b,
+            b_values,
+            c,
+            old,
+            c_stride,
+            row_scale,
+            col_scale,
+            bias,
+            a_scales,
+            b_scales,
         }
-
-        args.check_spans(&config).expect("offsets reach");
-        let mut report = self.launch(&mut machine, kernel, &args, args.launch(1));
-        if let Some(reduce) = reduce {
-            // The first pass is judged with the second.
-            let second = self.launch(&mut machine, reduce, &args, args.reduce_launch(1));
-            report.findings.extend(second.findings);
-            report.complete &= second.complete;
-        }
-
-        let scale =
-            |a: usize, b: usize| 2f64.powi(i32::from(a_scales[a]) + i32::from(b_scales[b]) - 254);
-        let mut expected = Vec::with_capacity(m * n);
-        let mut magnitudes = Vec::with_capacity(m * n);
-        for row in 0..m {
-            for col in 0..n {
-                let product = |i: usize| {
-                    let p = a_values[row * k + i] * b_values[col * k + i];
-                    if config.block_scaled {
-                        p * scale(row * blocks + i / 32, col * blocks + i / 32)
-                    } else {
-                        p
-                    }
-                };
-                let mut x: f64 = (0..k).map(product).sum();
-                magnitudes.push((0..k).map(|i| product(i).abs()).sum());
-                if e.row_scale {
-                    x *= f64::from(row_scales[row]);
-                }
-                if e.col_scale {
-                    x *= f64::from(col_scales[col]);
-                }
-                if e.alpha {
-                    x *= f64::from(alpha);
-                }
-                if e.beta {
-                    x += f64::from(beta) * f64::from(old[row * n + col]);
-                }
-                if e.bias {
-                    x += f64::from(biases[col]);
-                }
-                expected.push(e.activation.apply(x));
-            }
-        }
-
-        let raw = machine.memory.read(args.c, c.len()).expect("C");
-        let mut broken_canaries = 0;
-        for row in 0..m - 1 {
-            let gap = row * c_stride + n * size..(row + 1) * c_stride;
-            broken_canaries += raw[gap].iter().filter(|&&byte| byte != CANARY).count();
-        }
-        let found = (0..m * n)
-            .map(|i| decode(config.output, &raw[i / n * c_stride + i % n * size..]))
-            .collect();
-        Outcome { report, found, expected, magnitudes, raw, broken_canaries }
     }
+
+    /// The expected elements, and Σ|a||b| of each.
+    fn reference(&self, data: &Data) -> (Vec<f64>, Vec<f64>) {
+        let Self { config, m, n, k, batch, .. } = *self;
+        let (e, blocks) = (config.epilogue, k / 32);
+        let element = |index: usize| {
+            let (row, col) = (index / n, index % n);
+            let column = row / m * n + col;
+            let product = |i: usize| {
+                let p = data.a_values[row * k + i] * data.b_values[column * k + i];
+                if !config.block_scaled {
+                    return p;
+                }
+                let a = data.a_scales[row * blocks + i / 32];
+                let b = data.b_scales[column * blocks + i / 32];
+                p * 2f64.powi(i32::from(a) + i32::from(b) - 254)
+            };
+            let mut x: f64 = (0..k).map(product).sum();
+            let magnitude: f64 = (0..k).map(|i| product(i).abs()).sum();
+            if e.row_scale {
+                x *= f64::from(data.row_scale[row % m]);
+            }
+            if e.col_scale {
+                x *= f64::from(data.col_scale[col]);
+            }
+            if e.alpha {
+                x *= f64::from(ALPHA);
+            }
+            if e.beta {
+                x += f64::from(BETA) * f64::from(data.old[index]);
+            }
+            if e.bias {
+                x += f64::from(data.bias[col]);
+            }
+            (e.activation.apply(x), magnitude)
+        };
+        (0..batch * m * n).map(element).unzip()
+    }
+}
+
+const ALPHA: f32 = 2.0;
+const BETA: f32 = 3.0;
+
+/// The operands of a case, and their values.
+struct Data {
+    a: Vec<u8>,
+    a_values: Vec<f64>,
+    a_stride: usize,
+    b: Vec<u8>,
+    b_values: Vec<f64>,
+    c: Vec<u8>,
+    old: Vec<i32>,
+    c_stride: usize,
+    row_scale: Vec<f32>,
+    col_scale: Vec<f32>,
+    bias: Vec<f32>,
+    a_scales: Vec<u8>,
+    b_scales: Vec<u8>,
 }
 
 fn encode(output: OutputType, to: &mut [u8], value: i32) {
