@@ -76,6 +76,16 @@ fn the_worked_example_on_gfx950_holds_two_waves() {
     assert_eq!(resources.waves_per_simd(), 2, "{resources:?}");
     let hot = HotLoop::of(&assembly).expect("a hot loop");
     assert_eq!((hot.mix.mfma, hot.mix.lds_write, hot.mix.barrier), (64, 0, 2));
+    let cycles = hot.mca_cycles(&llvm_mca(&compiler), Target::Gfx950).expect("llvm-mca");
+    let utilisation = hot.mfma_cycles() / cycles;
+    assert!(utilisation >= 0.92, "{utilisation:.3}: {cycles} cycles");
+    println!(
+        "{} VGPRs, {} instructions, MFMA share {:.1} %, static MFMA utilisation {:.1} %",
+        resources.vgprs,
+        hot.mix.total(),
+        100.0 * hot.mix.mfma_share(),
+        100.0 * utilisation
+    );
 }
 
 #[test]
