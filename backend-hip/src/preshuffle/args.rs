@@ -2,7 +2,8 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::config::{ConfigError, PreshuffleConfig, THREADS};
+use super::config::{PreshuffleConfig, THREADS};
+use super::rules::ConfigError;
 
 /// The kernel's only argument, as `preshuffle/args.h` declares it. Pointers are device addresses;
 /// those a configuration does not use may be 0. Strides are in bytes.
