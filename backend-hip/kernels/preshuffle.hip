@@ -100,7 +100,7 @@ DEVICE void step(Wave& w, const StripOfB& strip, StripOfB& following, u32 next, 
     if constexpr (!DIRECT) {
         staged = load_strip<MASKED>(w.a, w.tid, k_bytes, AHEAD * ROW_BYTES);
     } else if constexpr (LDS_STAGE == 2) {
-        load_strip_direct(w.a, w.index, k_bytes, AHEAD * ROW_BYTES, to_lds);
+        load_strip_direct(w.a, w.index, k_bytes + AHEAD * ROW_BYTES, to_lds);
         // The wait at the hand-over counts the loads after these.
         __builtin_amdgcn_sched_barrier(0);
     }
@@ -112,7 +112,7 @@ DEVICE void step(Wave& w, const StripOfB& strip, StripOfB& following, u32 next, 
         } else {
             if constexpr (LDS_STAGE == 1) lds_barrier();
             if constexpr (DIRECT) {
-                load_strip_direct(w.a, w.index, k_bytes, AHEAD * ROW_BYTES, to_lds);
+                load_strip_direct(w.a, w.index, k_bytes + AHEAD * ROW_BYTES, to_lds);
                 direct_barrier<0>();
             } else {
                 write_strip(w.a, staged, to_lds);

@@ -24,7 +24,7 @@ extern "C" __global__ BLOCK_THREADS(256) void reduce(Args args) {
 
     u64 range = (u64)args.m * quads;
     GLOBAL const Accumulator* sums =
-        (GLOBAL const Accumulator*)args.workspace + batch * args.splits * range + id;
+        (GLOBAL const Accumulator*)args.workspace + (u64)batch * args.splits * range + id;
     Accumulator sum = sums[0];
     for (u32 i = 1; i < args.splits; ++i) sum += sums[i * range];
 

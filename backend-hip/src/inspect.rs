@@ -61,8 +61,10 @@ impl Resources {
     #[must_use]
     pub const fn waves_per_simd(&self) -> u32 {
         let granted = self.vgprs.next_multiple_of(8);
-        let waves = if granted == 0 { 8 } else { 512 / granted };
-        if waves < 8 { waves } else { 8 }
+        match 512u32.checked_div(granted) {
+            Some(waves) if waves < 8 => waves,
+            _ => 8,
+        }
     }
 }
 
@@ -229,13 +231,16 @@ impl HotLoop {
             })
     }
 
-    /// The loop as llvm-mca reads it: without branches.
+    /// The loop as llvm-mca reads it: without branches, and with f8f6f4 instructions on 8-bit operands
+    /// replaced by an f32 one with the same accumulators. llvm-mca counts 4 cycles for every f8f6f4
+    /// instruction, but 8-bit operands take 8, as the f32 instruction does.
     #[must_use]
     pub fn for_mca(&self) -> String {
         let mut text = String::new();
         for instruction in &self.instructions {
             if !instruction.starts_with("s_branch") && !instruction.starts_with("s_cbranch") {
-                text.push_str(instruction);
+                let line = as_f32(instruction).unwrap_or_else(|| instruction.clone());
+                text.push_str(&line);
                 text.push('\n');
             }
         }
@@ -279,14 +284,28 @@ impl HotLoop {
         self.instructions
             .iter()
             .filter(|text| text.starts_with("v_mfma"))
-            .map(|text| {
-                let four_bit = |field: &str| text.contains(&format!("{field}:4"));
-                let slow = text.contains("_16x16x4_f32")
-                    || (text.contains("f8f6f4") && !(four_bit("cbsz") && four_bit("blgp")));
-                if slow { 8.0 } else { 4.0 }
-            })
+            .map(|text| if text.contains("_16x16x4_f32") || is_wide_fp8(text) { 8.0 } else { 4.0 })
             .sum()
     }
+}
+
+/// Whether an instruction is an f8f6f4 one with an 8-bit operand. Without a field the format is e4m3.
+fn is_wide_fp8(instruction: &str) -> bool {
+    let four_bit = |field: &str| instruction.contains(&format!("{field}:4"));
+    instruction.contains("f8f6f4") && !(four_bit("cbsz") && four_bit("blgp"))
+}
+
+/// `v_mfma_…_f8f6f4 D, A, B, C …` as `v_mfma_f32_16x16x4_f32 D, A0, B0, C`.
+fn as_f32(instruction: &str) -> Option<String> {
+    if !is_wide_fp8(instruction) {
+        return None;
+    }
+    let (_, operands) = instruction.split_once(' ')?;
+    let mut operands = operands.split(',').map(str::trim);
+    let [d, a, b, c] = [operands.next()?, operands.next()?, operands.next()?, operands.next()?];
+    let first = |span: &str| span.split(':').next().unwrap_or(span).replace('[', "");
+    let c = c.split(' ').next()?;
+    Some(format!("v_mfma_f32_16x16x4_f32 {d}, {}, {}, {c}", first(a), first(b)))
 }
 
 #[cfg(test)]
@@ -329,6 +348,21 @@ kernel:
         assert_eq!(hot.mix, expected);
         assert_eq!(hot.mix.total(), 6);
         assert!(!hot.for_mca().contains("cbranch"));
+    }
+
+    #[test]
+    fn eight_bit_f8f6f4_counts_double() {
+        let loop_of =
+            |text: &str| HotLoop::of(&format!(".L1:\n{text}\ns_branch .L1\n")).expect("a loop");
+        let fp8 = loop_of("v_mfma_f32_16x16x128_f8f6f4 v[0:3], v[16:23], v[8:15], v[0:3] cbsz:1");
+        assert_eq!(fp8.for_mca(), "v_mfma_f32_16x16x4_f32 v[0:3], v16, v8, v[0:3]\n");
+        assert_eq!(fp8.mfma_cycles(), 8.0);
+        let fp4 = "v_mfma_scale_f32_16x16x128_f8f6f4 v[0:3], v[4:7], v[8:11], v[0:3], v12, v13 \
+                   op_sel_hi:[0,0,0] cbsz:4 blgp:4";
+        assert_eq!(loop_of(fp4).mfma_cycles(), 4.0);
+        assert_eq!(loop_of(fp4).for_mca(), format!("{fp4}\n"));
+        let mixed = loop_of(&fp4.replace("cbsz:4", "cbsz:0"));
+        assert_eq!(mixed.for_mca(), "v_mfma_f32_16x16x4_f32 v[0:3], v4, v8, v[0:3]\n");
     }
 
     #[test]

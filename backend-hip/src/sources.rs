@@ -57,10 +57,10 @@ pub fn closure(main: &str) -> Vec<Source> {
     let mut next = 0;
     while let Some(source) = found.get(next).copied() {
         for path in includes(source.text) {
-            if let Some(included) = ALL.iter().find(|s| s.path == path) {
-                if !found.contains(included) {
-                    found.push(*included);
-                }
+            if let Some(included) = ALL.iter().find(|s| s.path == path)
+                && !found.contains(included)
+            {
+                found.push(*included);
             }
         }
         next += 1;

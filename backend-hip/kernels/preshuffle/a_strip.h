@@ -130,12 +130,13 @@ DEVICE void write_strip(const StripOfA& s, const Staged& staged, u32 strip) {
 }
 
 // Starts the load of a whole strip straight into LDS. A wave fills 64 · DIRECT_BYTES bytes from a
-// wave-uniform address.
-DEVICE void load_strip_direct(const StripOfA& s, u32 wave, u32 k_bytes, u32 ahead, u32 strip) {
+// wave-uniform address. The instruction's immediate would move both addresses, so all of `k_bytes`
+// goes into the scalar offset.
+DEVICE void load_strip_direct(const StripOfA& s, u32 wave, u32 k_bytes, u32 strip) {
     UNROLL for (int i = 0; i < DIRECT_LOADS; ++i) {
         LdsByte* to = s.strips + strip * STRIP_BYTES + (i * WAVES + wave) * WAVE * DIRECT_BYTES;
         __builtin_amdgcn_raw_ptr_buffer_load_lds(s.from, (__attribute__((address_space(3))) void*)to,
-                                                 DIRECT_BYTES, s.direct[i] + ahead, k_bytes, 0, 0);
+                                                 DIRECT_BYTES, s.direct[i], k_bytes, 0, 0);
     }
 }
 

@@ -3,6 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::config::{PreshuffleConfig, THREADS};
+use super::rules::ConfigError;
 
 /// The kernel's only argument, as `preshuffle/args.h` declares it. Pointers are device addresses;
 /// those a configuration does not use may be 0. Strides are in bytes.
@@ -74,6 +75,34 @@ impl Args {
         })
     }
 
+    /// Checks that the 32-bit offsets within a workgroup's part of each operand reach its end.
+    ///
+    /// A workgroup addresses its rows of A and C, each of its waves its columns of B, from a 64-bit
+    /// base, so matrices may be of any size; rows may not be arbitrarily far apart.
+    ///
+    /// # Errors
+    /// [`ConfigError::Span`] for the first operand past 2³¹ bytes.
+    pub fn check_spans(&self, config: &PreshuffleConfig) -> Result<(), ConfigError> {
+        let [tile_m, tile_n, _] = config.tile.map(|x| x as u128);
+        let rows = tile_m.min(u128::from(self.m));
+        let limit = 1 << 31;
+        let workspace = u128::from(self.n).next_multiple_of(4) * 4;
+        let spans = [
+            ("bytes from a tile's first row of A to its end", rows * u128::from(self.a_stride)),
+            ("bytes from a tile's first row of C to its end", rows * u128::from(self.c_stride)),
+            ("bytes of a wave's columns of B", tile_n / 4 * u128::from(self.k_bytes_b)),
+            ("bytes of a tile's rows of sums", if config.split_k { rows * workspace } else { 0 }),
+            (
+                "strips along K times ranges of K",
+                u128::from(self.tiles_k) * (u128::from(self.splits) + 1),
+            ),
+        ];
+        match spans.into_iter().find(|&(_, span)| span >= limit) {
+            Some((what, requested)) => Err(ConfigError::Span { what, requested, limit }),
+            None => Ok(()),
+        }
+    }
+
     /// The grid for these sizes.
     ///
     /// `None` past what a dispatch can count: 2³² − 1 threads along x, and HIP's 65536 workgroups
@@ -120,6 +149,19 @@ mod tests {
         // Nine pointers, five 64-bit strides, ten 32-bit numbers, no padding.
         assert_eq!(size_of::<Args>(), 9 * 8 + 5 * 8 + 10 * 4);
         assert_eq!(core::mem::offset_of!(Args, m), 112);
+    }
+
+    #[test]
+    fn rows_too_far_apart_are_refused_with_the_span() {
+        let config = PreshuffleConfig::new(Target::Gfx942, OperandType::E4m3Fnuz, [64, 256, 128]);
+        let mut args = Args::sizes(&config, [100_000, 100_000, 8320], 8320, 1).expect("it fits");
+        (args.a_stride, args.c_stride) = (8320, 400_000);
+        args.check_spans(&config).expect("C has 40 GB, a tile's rows span 25.6 MB");
+        args.a_stride = 1 << 25;
+        assert!(matches!(
+            args.check_spans(&config),
+            Err(ConfigError::Span { requested: 0x8000_0000, .. })
+        ));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Which configuration a problem gets.
 
-use super::config::{ACopy, ConfigError, EpilogueTraits, OutputType, PreshuffleConfig};
+use super::config::{ACopy, EpilogueTraits, OutputType, PreshuffleConfig};
 use super::operand::OperandType;
+use super::rules::ConfigError;
 use crate::target::Target;
 
 /// What the choice depends on.

@@ -11,15 +11,17 @@ mod lds;
 mod operand;
 mod order;
 mod pack;
+mod rules;
 mod scales;
 
 pub use args::{Args, Launch};
 pub use choose::{Choice, ProblemClass, choose};
 pub(crate) use config::activation_code;
-pub use config::{ACopy, ConfigError, EpilogueTraits, OutputType, PreshuffleConfig, THREADS};
+pub use config::{ACopy, EpilogueTraits, OutputType, PreshuffleConfig, THREADS};
 pub use device_pack::{PackArgs, pack_request};
 pub use lds::{Access, Phases, conflict_cycles, swizzled_chunk};
 pub use operand::OperandType;
 pub use order::tile_of;
 pub use pack::{PackError, PackedB, PackedLayout, SourceB};
+pub use rules::ConfigError;
 pub use scales::PackedScales;

@@ -261,9 +261,22 @@ fn uses(inst: &Instruction, accum: usize) -> Uses {
         carry: carry(inst),
         all_lanes: inst.opcode.is_matrix(),
     };
-    for operand in inst.src {
+    for (n, operand) in inst.src.into_iter().enumerate() {
         uses.reads.extend(vector_run(operand, accum));
-        uses.scalar_reads |= scalar_mask(operand);
+        let mut scalars = scalar_mask(operand);
+        if uses.carry == Carry::Halves {
+            // Of a pair, only the halves that op_sel and op_sel_hi pick.
+            let low = scalars & scalars.wrapping_neg();
+            let picks = |half: u8| {
+                inst.mods.op_sel >> n & 1 == half || inst.mods.op_sel_hi >> n & 1 == half
+            };
+            scalars = match (picks(0), picks(1)) {
+                (true, false) => low,
+                (false, true) => scalars & !low,
+                _ => scalars,
+            };
+        }
+        uses.scalar_reads |= scalars;
     }
     for operand in [inst.dst, inst.dst2] {
         uses.writes.extend(vector_run(operand, accum));

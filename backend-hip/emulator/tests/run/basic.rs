@@ -3,6 +3,8 @@
 use lapidary_cdna::Arch;
 use lapidary_cdna::exec::Order;
 use lapidary_cdna::loader::ArgValue::{I32, U64};
+use lapidary_cdna::mfma::Format;
+use lapidary_cdna::mfma::formats::Overflow;
 
 use super::gpu::{Gpu, Numbers, available, compile, everywhere};
 
@@ -82,7 +84,7 @@ fn lanes_move_as_documented() {
         gpu.run(object, "lane_moves", vec![input.into(), output.into()]);
         let got = gpu.read::<i32>(output, 12 * 64);
         let row = |lane: usize, at: i32| {
-            (0..16).contains(&at).then(|| data[(lane & !15) + at as usize]).unwrap_or(0)
+            if (0..16).contains(&at) { data[(lane & !15) + at as usize] } else { 0 }
         };
         for lane in 0..64usize {
             let at = (lane & 15) as i32;
@@ -430,7 +432,39 @@ fn packed_halves() {
             gpu.read::<f32>(d, 64).into_iter().zip(gpu.read::<u16>(e, 64)).enumerate()
         {
             assert_eq!(d, c[i].to_f32() * 3.0);
-            assert_eq!(e, half::bf16::from_f32(c[i].to_f32() * 1.003_906_25).to_bits());
+            assert_eq!(e, half::bf16::from_f32(c[i].to_f32() * (1.0 + 1.0 / 256.0)).to_bits());
+        }
+    });
+}
+
+#[test]
+fn eight_bit_conversions() {
+    everywhere(SOURCE, |object| {
+        let (fp8, bf8) = match object.arch {
+            Arch::Gfx942 => (Format::E4m3Fnuz, Format::E5m2Fnuz),
+            Arch::Gfx950 => (Format::E4m3Fn, Format::E5m2),
+        };
+        let mut numbers = Numbers::new(29);
+        let mut data = vec![0.0f32, -0.0, 1e9, -1e9, 240.0, 449.0, 1e-9, f32::NAN, f32::INFINITY];
+        data.extend((9..256).map(|_| numbers.unit() * 2f32.powi(numbers.small(9))));
+        let mut gpu = Gpu::new([1; 3], [64, 1, 1]);
+        let (input, codes) = (gpu.input("in", &data), gpu.output::<u32>("codes", 128));
+        let output = gpu.output::<f32>("out", 320);
+        gpu.run(object, "eight_bits", vec![input.into(), codes.into(), output.into()]);
+        let (codes, out) = (gpu.read::<u32>(codes, 128), gpu.read::<f32>(output, 320));
+        for i in 0..64 {
+            let code = |format: Format, n: usize| {
+                format.encode(f64::from(data[4 * i + n]), Overflow::NonFinite)
+            };
+            let word = |format: Format| (0..4).fold(0, |w, n| w | code(format, n) << (8 * n));
+            assert_eq!(codes[i], word(fp8), "{:?}", &data[4 * i..4 * i + 4]);
+            assert_eq!(codes[64 + i], word(bf8));
+            let value = |format: Format, n: usize| format.value(code(format, n)) as f32;
+            let want = [value(fp8, 0), value(fp8, 3), value(bf8, 1), value(fp8, 2), value(fp8, 3)];
+            for (n, want) in want.into_iter().enumerate() {
+                let got = out[64 * n + i];
+                assert!(got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan());
+            }
         }
     });
 }

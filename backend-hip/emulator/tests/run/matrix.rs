@@ -1,7 +1,7 @@
 //! Matrix GEMMs on small integers, where every order and precision of accumulation gives the same result.
 
 use lapidary_cdna::Arch;
-use lapidary_cdna::loader::ArgValue::I32;
+use lapidary_cdna::loader::ArgValue::{F32, I32};
 use lapidary_cdna::mfma::Format;
 use lapidary_cdna::mfma::formats::Overflow;
 
@@ -205,6 +205,34 @@ fn transposing_reads_feed_a_matrix_instruction() {
         for (at, got) in gpu.read::<f32>(pc, 256).into_iter().enumerate() {
             let want: i32 = (0..32).map(|l| a[at / 16 * 32 + l] * b[l * 16 + at % 16]).sum();
             assert_eq!(got, want as f32);
+        }
+    });
+}
+
+#[test]
+fn scaled_conversions_divide_by_the_scale() {
+    everywhere(SOURCE, |object| {
+        if object.arch != Arch::Gfx950 {
+            return;
+        }
+        let mut numbers = Numbers::new(5);
+        let data: Vec<f32> = (0..128).map(|_| numbers.unit() * 30.0).collect();
+        let mut gpu = Gpu::new([1; 3], [64, 1, 1]);
+        let (input, codes) = (gpu.input("in", &data), gpu.output::<u32>("codes", 128));
+        let output = gpu.output::<f32>("out", 128);
+        let args = vec![input.into(), codes.into(), output.into(), F32(4.0)];
+        gpu.run(object, "scaled_codes", args);
+        let (codes, out) = (gpu.read::<u32>(codes, 128), gpu.read::<f32>(output, 128));
+        for i in 0..64 {
+            let code = |format: Format, n: usize| {
+                format.encode(f64::from(data[2 * i + n]) / 4.0, Overflow::NonFinite)
+            };
+            let fp8 = code(Format::E4m3Fn, 0) | code(Format::E4m3Fn, 1) << 8;
+            assert_eq!(codes[i], fp8 << 16);
+            let (low, high) = (code(Format::E2m1, 0), code(Format::E2m1, 1));
+            assert_eq!(codes[64 + i], (low | high << 4) << 16);
+            assert_eq!(f64::from(out[i]), Format::E2m1.value(low) * 4.0);
+            assert_eq!(f64::from(out[64 + i]), Format::E2m1.value(high) * 4.0);
         }
     });
 }

@@ -42,7 +42,7 @@ fn launch_all(object: CodeObject) -> usize {
 /// Overwrites instructions of the kernels' code by others that decode, or bytes anywhere.
 fn damage(bytes: &mut [u8], text: std::ops::Range<usize>, numbers: &mut Numbers, arch: Arch) {
     for _ in 0..1 + numbers.next() % 6 {
-        if numbers.next() % 4 == 0 {
+        if numbers.next().is_multiple_of(4) {
             let at = numbers.next() as usize % bytes.len();
             bytes[at] ^= 1 << (numbers.next() % 8);
             continue;

@@ -209,6 +209,78 @@ fn scaled_one(w: &mut Wave, i: &Instruction, from: Format, to: WideType) -> bool
     put_part(w, i, values, u32::from(i.mods.op_sel >> 3 & 1) * 16, 16)
 }
 
+/// One or two wide numbers, divided by the scale and rounded stochastically, to codes in one byte of the destination. The
+/// random bits are source 1, or source 2 for pairs; the scale is the source after.
+fn scaled_stochastic(w: &mut Wave, i: &Instruction, from: WideType, to: Format) -> bool {
+    let overflow = overflow(w);
+    let a = w.int(i, 0);
+    // A pair of singles takes two sources.
+    let pair_of_singles = to == Format::E2m1 && from == WideType::F32;
+    let high =
+        if pair_of_singles { w.vector(i.src[0]).map(|register| w.v[register + 1]) } else { None };
+    let (random, scales) = (w.int(i, 1), w.int(i, 2));
+    let mut values = [0u32; 64];
+    for lane in 0..64 {
+        let factor = scale(scales[lane]);
+        let code =
+            |bits: u32| stochastic((from.value(bits) / factor) as f32, random[lane], to, overflow);
+        values[lane] = match (to, &high) {
+            (Format::E2m1, Some(high)) => code(a[lane]) | code(high[lane]) << 4,
+            (Format::E2m1, None) => code(a[lane] & 0xffff) | code(a[lane] >> 16) << 4,
+            _ => code(a[lane]),
+        };
+    }
+    put_part(w, i, values, u32::from(i.mods.op_sel >> 2 & 3) * 8, 8)
+}
+
+/// 32 six-bit codes in six registers, times the scale, to 32 singles or 16 pairs.
+fn unpack32(w: &mut Wave, i: &Instruction, from: Format, to: WideType) -> bool {
+    let scales = w.int(i, 1);
+    let (Some(source), Some(first)) = (w.vector(i.src[0]), w.vector(i.dst)) else { return true };
+    let words: [Lanes; 6] = std::array::from_fn(|n| w.v[source + n]);
+    let width = if to == WideType::F32 { 1 } else { 2 };
+    for register in 0..32 / width {
+        let mut values = [0u32; 64];
+        for (lane, value) in values.iter_mut().enumerate() {
+            for n in 0..width {
+                let at = (register * width + n) * 6;
+                let pair = u64::from(words[at / 32][lane])
+                    | u64::from(words[(at / 32 + 1).min(5)][lane]) << 32;
+                let code = (pair >> (at % 32)) as u32 & 0x3f;
+                let bits = to.round(from.value(code) * scale(scales[lane]));
+                *value |= bits << (16 * n);
+            }
+        }
+        w.store(first + register, &values);
+    }
+    true
+}
+
+/// 16 pairs of wide numbers, divided by the scale, to 32 six-bit codes in six registers.
+fn pack32(w: &mut Wave, i: &Instruction, from: WideType, to: Format) -> bool {
+    let (overflow, scales) = (overflow(w), w.int(i, 1));
+    let (Some(source), Some(first)) = (w.vector(i.src[0]), w.vector(i.dst)) else { return true };
+    let mut words = [[0u32; 64]; 6];
+    for lane in 0..64 {
+        let factor = scale(scales[lane]);
+        let mut packed = [0u8; 24];
+        for element in 0..32 {
+            let bits = w.v[source + element / 2][lane] >> (16 * (element % 2)) & 0xffff;
+            let code = to.encode(from.value(bits) / factor, overflow);
+            for n in (0..6).filter(|n| code >> n & 1 == 1) {
+                packed[(element * 6 + n) / 8] |= 1 << ((element * 6 + n) % 8);
+            }
+        }
+        for (word, bytes) in words.iter_mut().zip(packed.chunks_exact(4)) {
+            word[lane] = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        }
+    }
+    for (n, word) in words.iter().enumerate() {
+        w.store(first + n, word);
+    }
+    true
+}
+
 fn byte(w: &mut Wave, i: &Instruction, shift: u32) -> bool {
     to_single(w, i, |x| (x >> shift & 0xff) as f32)
 }
@@ -295,6 +367,45 @@ pub(super) fn execute(w: &mut Wave, i: &Instruction, arch: Arch) -> bool {
             }
             put_part(w, i, a, u32::from(i.mods.op_sel >> 2 & 3) * 8, 8)
         }
+        O::VCvtSrF16F32 | O::VCvtSrBf16F32 => {
+            let format = if i.opcode == O::VCvtSrF16F32 { Format::F16 } else { Format::Bf16 };
+            let overflow = overflow(w);
+            let (mut a, b) = (w.single(i, 0), w.int(i, 1));
+            for lane in 0..64 {
+                a[lane] = stochastic(f32::from_bits(a[lane]), b[lane], format, overflow);
+            }
+            put_part(w, i, a, u32::from(i.mods.op_sel >> 3 & 1) * 16, 16)
+        }
+        O::VCvtPkaccumU8F32 => {
+            let (mut a, b) = (w.single(i, 0), w.int(i, 1));
+            let old = w.vector(i.dst).map_or([0; 64], |register| w.v[register]);
+            for lane in 0..64 {
+                let at = (b[lane] & 3) * 8;
+                let code = u32::from(f32::from_bits(a[lane]).round_ties_even() as u8);
+                a[lane] = old[lane] & !(0xff << at) | code << at;
+            }
+            w.put(i, a);
+            true
+        }
+        O::VCvtScalef32SrFp8F32 => scaled_stochastic(w, i, WideType::F32, Format::E4m3Fn),
+        O::VCvtScalef32SrBf8F32 => scaled_stochastic(w, i, WideType::F32, Format::E5m2),
+        O::VCvtScalef32SrPkFp4F32 => scaled_stochastic(w, i, WideType::F32, Format::E2m1),
+        O::VCvtScalef32SrFp8F16 => scaled_stochastic(w, i, WideType::F16, Format::E4m3Fn),
+        O::VCvtScalef32SrBf8F16 => scaled_stochastic(w, i, WideType::F16, Format::E5m2),
+        O::VCvtScalef32SrPkFp4F16 => scaled_stochastic(w, i, WideType::F16, Format::E2m1),
+        O::VCvtScalef32SrFp8Bf16 => scaled_stochastic(w, i, WideType::Bf16, Format::E4m3Fn),
+        O::VCvtScalef32SrBf8Bf16 => scaled_stochastic(w, i, WideType::Bf16, Format::E5m2),
+        O::VCvtScalef32SrPkFp4Bf16 => scaled_stochastic(w, i, WideType::Bf16, Format::E2m1),
+        O::VCvtScalef32Pk32F32Fp6 => unpack32(w, i, Format::E2m3, WideType::F32),
+        O::VCvtScalef32Pk32F32Bf6 => unpack32(w, i, Format::E3m2, WideType::F32),
+        O::VCvtScalef32Pk32F16Fp6 => unpack32(w, i, Format::E2m3, WideType::F16),
+        O::VCvtScalef32Pk32F16Bf6 => unpack32(w, i, Format::E3m2, WideType::F16),
+        O::VCvtScalef32Pk32Bf16Fp6 => unpack32(w, i, Format::E2m3, WideType::Bf16),
+        O::VCvtScalef32Pk32Bf16Bf6 => unpack32(w, i, Format::E3m2, WideType::Bf16),
+        O::VCvtScalef32Pk32Fp6F16 => pack32(w, i, WideType::F16, Format::E2m3),
+        O::VCvtScalef32Pk32Bf6F16 => pack32(w, i, WideType::F16, Format::E3m2),
+        O::VCvtScalef32Pk32Fp6Bf16 => pack32(w, i, WideType::Bf16, Format::E2m3),
+        O::VCvtScalef32Pk32Bf6Bf16 => pack32(w, i, WideType::Bf16, Format::E3m2),
         O::VCvtScalef32PkFp8F32 => scaled_down(w, i, WideType::F32, Format::E4m3Fn),
         O::VCvtScalef32PkBf8F32 => scaled_down(w, i, WideType::F32, Format::E5m2),
         O::VCvtScalef32PkFp4F32 => scaled_down(w, i, WideType::F32, Format::E2m1),

@@ -55,7 +55,7 @@ pub(super) fn execute(w: &mut Wave, i: &Instruction) -> bool {
         }
         O::VPermlane32SwapB32 => exchange(w, i, 32),
         O::VPermlane16SwapB32 => exchange(w, i, 16),
-        O::VNop => true,
+        O::VNop | O::VClrexcp => true,
         _ => false,
     }
 }

@@ -85,7 +85,9 @@ fn div_scale(value: f64, denominator: f64, numerator: f64, format: &Format) -> (
         let small_reciprocal = subnormal(quotient(1.0, denominator, format), format);
         let small_quotient = subnormal(quotient(numerator, denominator, format), format);
         if small_reciprocal && small_quotient {
-            let result = if is_denominator { scaled(value, format.scale, format) } else { value };
+            // The documents scale the denominator up here too, which would overflow it: only downwards does the sequence
+            // give the quotient.
+            let result = if is_denominator { scaled(value, -format.scale, format) } else { value };
             (result, true)
         } else if small_reciprocal {
             (scaled(value, -format.scale, format), false)
@@ -126,7 +128,14 @@ fn div_fixup(quotient: f64, denominator: f64, numerator: f64, format: &Format) -
     } else {
         let difference = exponent(numerator, format) - exponent(denominator, format);
         let lowest = -(format.bias + if format.single { 23 } else { 52 });
-        if difference < lowest { signed(0.0) } else { signed(quotient.abs()) }
+        if difference < lowest {
+            signed(0.0)
+        } else if quotient.is_nan() {
+            // The refinement of a quotient that overflowed: infinity minus infinity.
+            signed(f64::INFINITY)
+        } else {
+            signed(quotient.abs())
+        }
     }
 }
 

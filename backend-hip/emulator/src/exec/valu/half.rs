@@ -132,6 +132,11 @@ pub(super) fn execute(w: &mut Wave, i: &Instruction) -> bool {
         O::VMulF16 => binary(w, i, |a, b| a * b),
         O::VFmaF16 | O::VFmaLegacyF16 => ternary(w, i, round::fma_odd),
         O::VMacF16 => accumulate(w, i),
+        // Not fused: the product is rounded too.
+        O::VMadF16 | O::VMadLegacyF16 | O::VMadmkF16 | O::VMadakF16 => {
+            let mode = w.mode.round16();
+            ternary(w, i, |a, b, c| value(round::to_f16(a * b, mode)) + c)
+        }
         O::VMinF16 => binary(w, i, minimum),
         O::VMaxF16 => binary(w, i, maximum),
         O::VMin3F16 => ternary(w, i, |a, b, c| minimum(minimum(a, b), c)),
@@ -235,6 +240,24 @@ pub(super) fn execute(w: &mut Wave, i: &Instruction) -> bool {
             let (mut a, b) = (w.half(i, 0), w.half(i, 1));
             for lane in 0..64 {
                 a[lane] |= b[lane] << 16;
+            }
+            w.put(i, a);
+            true
+        }
+        O::VCvtPknormI16F16 | O::VCvtPknormU16F16 => {
+            let is_signed = i.opcode == O::VCvtPknormI16F16;
+            let (mut a, b) = (w.half(i, 0), w.half(i, 1));
+            let code = |bits: u32| {
+                let x = value(bits);
+                let code = if is_signed {
+                    normalised(x, 32767.0)
+                } else {
+                    normalised(x.max(0.0), 65535.0)
+                };
+                code & 0xffff
+            };
+            for lane in 0..64 {
+                a[lane] = code(a[lane]) | (code(b[lane]) << 16);
             }
             w.put(i, a);
             true

@@ -241,6 +241,26 @@ KERNEL WORKGROUP(64) halves(const f16x2 *a, const f16x2 *b, f16x2 *out, const bf
   e[i] = (bf16)((float)c[i] * 1.00390625f);
 }
 
+// To 8-bit floats, and back byte by byte and in pairs.
+KERNEL WORKGROUP(64) eight_bits(const float *in, u32 *codes, float *out) {
+  int i = thread_x();
+  float x[4];
+  for (int n = 0; n < 4; n++)
+    x[n] = in[i * 4 + n];
+  int fp8 = B(cvt_pk_fp8_f32)(x[0], x[1], 0, false);
+  fp8 = B(cvt_pk_fp8_f32)(x[2], x[3], fp8, true);
+  int bf8 = B(cvt_pk_bf8_f32)(x[0], x[1], 0, false);
+  bf8 = B(cvt_pk_bf8_f32)(x[2], x[3], bf8, true);
+  codes[i] = fp8;
+  codes[64 + i] = bf8;
+  out[i] = B(cvt_f32_fp8)(fp8, 0);
+  out[64 + i] = B(cvt_f32_fp8)(fp8, 3);
+  out[128 + i] = B(cvt_f32_bf8)(bf8, 1);
+  f32x2 pair = B(cvt_pk_f32_fp8)(fp8, true);
+  out[192 + i] = pair[0];
+  out[256 + i] = pair[1];
+}
+
 // Three-dimensional ids.
 KERNEL WORKGROUP(64) ids(int *out) {
   int x = B(workitem_id_x)(), y = B(workitem_id_y)(), z = B(workitem_id_z)();

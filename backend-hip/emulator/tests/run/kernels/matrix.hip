@@ -194,6 +194,21 @@ KERNEL ONE swaps(const int *in, int *out) {
   out[192 + lane] = b[1];
 }
 
+// Scaled conversions to MXFP8 and MXFP4 codes and back.
+KERNEL ONE scaled_codes(const float *in, u32 *codes, float *out, float scale) {
+  typedef vec<short, 2> s16x2;
+  int i = thread_x();
+  float x = in[2 * i], y = in[2 * i + 1];
+  s16x2 none = {};
+  s16x2 fp8 = __builtin_amdgcn_cvt_scalef32_pk_fp8_f32(none, x, y, scale, true);
+  u32 fp4 = __builtin_amdgcn_cvt_scalef32_pk_fp4_f32(0u, x, y, scale, 2);
+  codes[i] = __builtin_bit_cast(u32, fp8);
+  codes[64 + i] = fp4;
+  f32x2 back = __builtin_amdgcn_cvt_scalef32_pk_f32_fp4(fp4, scale, 2);
+  out[i] = back[0];
+  out[64 + i] = back[1];
+}
+
 // Wide direct-to-LDS loads.
 KERNEL WORKGROUP(64) lds_dma_x4(i32x4 *in, i32x4 *out) {
   SHARED i32x4 s[64];

@@ -2,13 +2,8 @@
 //!
 //! It runs the very code object that `gates.rs` measures: the one chosen for the problem.
 
-#[path = "support/emulate.rs"]
-#[allow(dead_code, reason = "the example needs its own, larger run")]
-mod emulate;
-#[allow(dead_code, reason = "one of the shared configurations is used here")]
-mod support;
-
-use emulate::{Sequence, compiler, prepare, put};
+use super::configs;
+use super::emulate::{Sequence, compiler, prepare, put};
 use lapidary_cdna::exec::{Launch, Machine, Workgroups};
 use lapidary_cdna::loader::ArgValue;
 use lapidary_hip::Target;
@@ -17,9 +12,9 @@ use lapidary_hip::preshuffle::{Args, PackedB, SourceB, tile_of};
 #[test]
 fn a_sample_of_workgroups_is_exact() {
     let Some(compiler) = compiler() else { return };
-    let [m, n, k] = support::WORKED;
+    let [m, n, k] = configs::WORKED;
     for target in [Target::Gfx942, Target::Gfx950] {
-        let config = support::worked_example(target);
+        let config = configs::worked_example(target);
         let kernel = prepare(&compiler, &config.request().expect("valid"), "preshuffle");
         let mut numbers = Sequence::new(11);
         let a: Vec<i8> = (0..m * k).map(|_| numbers.small() as i8).collect();
@@ -45,8 +40,8 @@ fn a_sample_of_workgroups_is_exact() {
         let floats = |count: usize, of: &dyn Fn(usize) -> f32| -> Vec<u8> {
             (0..count).flat_map(|i| of(i).to_le_bytes()).collect()
         };
-        let row_scale = |row: usize| if row % 3 == 0 { 0.5 } else { 2.0 };
-        let col_scale = |col: usize| if col % 5 == 0 { 0.25 } else { 1.0 };
+        let row_scale = |row: usize| if row.is_multiple_of(3) { 0.5 } else { 2.0 };
+        let col_scale = |col: usize| if col.is_multiple_of(5) { 0.25 } else { 1.0 };
         let bias = |col: usize| (col % 7) as f32 - 3.0;
 
         let mut machine = Machine::new();

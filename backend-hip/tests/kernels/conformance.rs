@@ -1,15 +1,15 @@
 //! The preshuffle kernel on the emulator, every check on, against a reference in f64.
 
-#[path = "support/emulate.rs"]
-mod emulate;
-mod support;
-
-use emulate::{Case, Outcome, compiler, rounded};
+use super::configs;
+use super::emulate;
+use super::emulate::{Case, Outcome, compiler, rounded};
 use lapidary_cdna::exec::Order;
 use lapidary_core::Activation;
 use lapidary_hip::Target;
 use lapidary_hip::compile::Compiler;
-use lapidary_hip::preshuffle::{ACopy, EpilogueTraits, OperandType, PreshuffleConfig};
+use lapidary_hip::preshuffle::{
+    ACopy, EpilogueTraits, OperandType, OutputType, PreshuffleConfig, ProblemClass, choose,
+};
 
 const TARGETS: [Target; 2] = [Target::Gfx942, Target::Gfx950];
 
@@ -47,44 +47,12 @@ fn check(compiler: &Compiler, case: &Case) -> Outcome {
     outcome
 }
 
-/// K for a configuration: block scales come 32 elements at a time.
-fn whole_blocks(config: &PreshuffleConfig, k: usize) -> usize {
-    if config.block_scaled { k.next_multiple_of(32) } else { k }
-}
-
 #[test]
-fn every_operand_pair_over_tails() {
+fn every_two_choices_meet_and_are_exact() {
     let Some(compiler) = compiler() else { return };
     for target in TARGETS {
-        for config in support::operand_pairs(target) {
-            for [m, n, k] in [[1, 1, 1], [17, 63, 129], [33, 80, 384], [65, 65, 31], [16, 300, 520]]
-            {
-                check(&compiler, &Case::new(config, [m, n, whole_blocks(&config, k)]));
-            }
-        }
-    }
-}
-
-#[test]
-fn every_movement_over_tails() {
-    let Some(compiler) = compiler() else { return };
-    for target in TARGETS {
-        for config in support::movements(target) {
-            for size in [[33, 200, 400], [31, 63, 129], [5, 8, 17]] {
-                check(&compiler, &Case::new(config, size));
-            }
-        }
-    }
-}
-
-#[test]
-fn every_epilogue() {
-    let Some(compiler) = compiler() else { return };
-    for target in TARGETS {
-        for config in support::epilogues(target) {
-            for size in [[65, 63, 100], [33, 68, 64]] {
-                check(&compiler, &Case::new(config, size));
-            }
+        for (config, size) in configs::pairwise(target) {
+            check(&compiler, &Case::new(config, size));
         }
     }
 }
@@ -93,8 +61,11 @@ fn every_epilogue() {
 fn every_tile_and_split_k() {
     let Some(compiler) = compiler() else { return };
     for target in TARGETS {
-        for config in support::tiles(target) {
-            let k = whole_blocks(&config, 5 * config.tile[2] + 7);
+        for config in configs::tiles(target) {
+            let mut k = 5 * config.tile[2] + 7;
+            if config.block_scaled {
+                k = k.next_multiple_of(32);
+            }
             let mut case = Case::new(config, [config.tile[0] + 3, config.tile[1] + 5, k]);
             check(&compiler, &case);
             if config.split_k {
@@ -103,6 +74,98 @@ fn every_tile_and_split_k() {
                     check(&compiler, &Case { splits, ..Case::new(config, [case.m, n, case.k]) });
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn batches_are_independent_products() {
+    let Some(compiler) = compiler() else { return };
+    for target in TARGETS {
+        for config in configs::operand_pairs(target) {
+            let k = if config.block_scaled { 160 } else { 147 };
+            let config = PreshuffleConfig {
+                epilogue: EpilogueTraits { beta: true, bias: true, ..EpilogueTraits::default() },
+                ..config
+            };
+            check(&compiler, &Case { batch: 3, ..Case::new(config, [19, 70, k]) });
+        }
+        let config = PreshuffleConfig {
+            split_k: true,
+            ..PreshuffleConfig::new(target, OperandType::BF16, [32, 64, 64])
+        };
+        check(&compiler, &Case { batch: 2, splits: 3, ..Case::new(config, [37, 66, 300]) });
+    }
+}
+
+#[test]
+fn what_is_chosen_runs() {
+    let Some(compiler) = compiler() else { return };
+    for target in TARGETS {
+        let (e4m3, e5m2) = configs::fp8(target);
+        for [m, n, k] in
+            [[1usize, 640usize, 2500usize], [20, 100, 700], [33, 300, 1000], [130, 264, 300]]
+        {
+            for (a, b, output) in [
+                (e4m3, e5m2, OutputType::BF16),
+                (OperandType::BF16, OperandType::BF16, OutputType::F32),
+                (OperandType::I8, OperandType::I4, OutputType::F16),
+            ] {
+                let class = ProblemClass {
+                    m,
+                    n,
+                    k,
+                    batch: 1,
+                    a,
+                    b,
+                    output,
+                    block_scaled: false,
+                    epilogue: EpilogueTraits {
+                        row_scale: true,
+                        bias: true,
+                        ..EpilogueTraits::default()
+                    },
+                    a_aligned: m != 20,
+                    c_alignment: if n.is_multiple_of(8) { 8 } else { 4 },
+                    compute_units: 64,
+                };
+                let choice = choose(target, &class).expect("a configuration");
+                let case = Case { splits: choice.splits, ..Case::new(choice.config, [m, n, k]) };
+                check(&compiler, &case);
+            }
+        }
+    }
+}
+
+/// Random elements of every type: within the bound that follows from the arithmetic.
+///
+/// Every addition rounds or truncates to 24 bits relative to the largest term, so K of them are off
+/// by at most K · 2⁻²³ · Σ|a||b|; the conversion adds half a unit of the output.
+#[test]
+fn random_operands_stay_within_the_bound() {
+    let Some(compiler) = compiler() else { return };
+    for target in TARGETS {
+        for config in configs::operand_pairs(target) {
+            let case = Case { random: true, ..Case::new(config, [35, 70, 352]) };
+            let outcome = case.run(&compiler);
+            assert!(outcome.report.is_clean(), "{target} {config}");
+            let mut worst: f64 = 0.0;
+            for (index, (&found, &expected)) in
+                outcome.found.iter().zip(&outcome.expected).enumerate()
+            {
+                if config.output == OutputType::I32 {
+                    assert_eq!(found, expected, "{target} {config}: element {index}");
+                    continue;
+                }
+                let error = (found - expected).abs();
+                let sum = outcome.magnitudes[index] * 2f64.powi(-23);
+                let bound = case.k as f64 * sum + expected.abs() * 2f64.powi(-24);
+                assert!(error <= bound, "{target} {config}: {index} {found} {expected} {bound}");
+                worst = worst.max(error / sum);
+            }
+            // K enters with its root at most: rounding errors go both ways.
+            assert!(worst <= 4.0, "{target} {config}: {worst} of 2^-23 times the magnitude");
+            println!("{target} {config}: error at most {worst:.3} of 2^-23 times the magnitude");
         }
     }
 }
@@ -134,7 +197,7 @@ fn a_nan_stays_in_its_row_and_survives_relu() {
     let Some(compiler) = compiler() else { return };
     for target in TARGETS {
         for copy in [ACopy::Synchronous, ACopy::Direct, ACopy::Guarded] {
-            for element in [OperandType::F32, OperandType::BF16, support::fp8(target).0] {
+            for element in [OperandType::F32, OperandType::BF16, configs::fp8(target).0] {
                 let tile = [32, 64, 128 * 8 / element.bits()];
                 let config = PreshuffleConfig {
                     copy,

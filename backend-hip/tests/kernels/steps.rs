@@ -1,12 +1,8 @@
 //! The seven steps: compiled for every target, run on the emulator over tails.
 
-#[path = "support/emulate.rs"]
-#[allow(dead_code, reason = "the steps use part of what the preshuffle tests share")]
-mod emulate;
-
 use std::sync::Arc;
 
-use emulate::{Sequence, compiler};
+use super::emulate::{Sequence, compiler};
 use lapidary_cdna::exec::{Launch, Machine, Prepared};
 use lapidary_cdna::loader::{ArgValue, CodeObject};
 use lapidary_core::Activation;
