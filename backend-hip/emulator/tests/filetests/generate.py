@@ -352,6 +352,63 @@ for w in (16, 32, 64):
     a, m = floats(w, nan=True), [R.getrandbits(10) for _ in range(16)]
     mask = sum(1 << l for l in range(64) if m[l % 16] >> classify(a[l % 16], w) & 1)
     case(f"v_cmp_class_f{w}", f"v_cmp_class_f{w}_e32 vcc, {pair('v2', w)}, v4", {**lanes("v2", a, w), "v4": m}, {"vcc": mask})
+# 8-bit and 4-bit floats: exponent bits, mantissa bits, bias, and whether one of the two encodings is FNUZ
+FP8 = {("gfx942", "fp8"): (4, 3, 8), ("gfx942", "bf8"): (5, 2, 16), ("gfx950", "fp8"): (4, 3, 7), ("gfx950", "bf8"): (5, 2, 15)}
+def small_decode(x, e, m, bias):
+    exp, man = x >> m & (1 << e) - 1, x & (1 << m) - 1
+    v = F(man) * F(2) ** (1 - bias - m) if exp == 0 else F(man + (1 << m)) * F(2) ** (exp - bias - m)
+    return -v if x >> (e + m) & 1 else v
+def fp8_to_f32(x, arch, kind):
+    e, m, bias = FP8[arch, kind]
+    if arch == "gfx942":
+        return NAN if x == 0x80 else encode(small_decode(x, e, m, bias), 32)
+    if kind == "fp8" and x & 0x7F == 0x7F: return NAN
+    if kind == "bf8" and x & 0x7C == 0x7C: return NAN if x & 3 else inf(32, x >> 7)
+    return encode(small_decode(x, e, m, bias), 32, negative_zero=x >> 7)
+def nearest(v, codes, e, m, bias):
+    """the code of the nearest value, ties to the even code"""
+    return min(codes, key=lambda x: (abs(small_decode(x, e, m, bias) - v), x & 1))
+def f32_to_fp8(x, arch, kind):
+    e, m, bias = FP8[arch, kind]
+    v, sign = decode(x, 32)
+    top = {("gfx942", "fp8"): 0x7F, ("gfx942", "bf8"): 0x7F, ("gfx950", "fp8"): 0x7E, ("gfx950", "bf8"): 0x7B}[arch, kind]
+    code = nearest(abs(v), range(top + 1), e, m, bias)
+    return code if not sign or (code == 0 and arch == "gfx942") else code | 0x80
+for arch in ("gfx942", "gfx950"):
+    for kind in ("fp8", "bf8"):
+        every = list(range(256))
+        R.shuffle(every)
+        packed = [sum(every[4 * l + i] << 8 * i for i in range(4)) for l in range(64)]
+        for i in range(4):
+            case(f"v_cvt_f32_{kind}", f"v_cvt_f32_{kind}_sdwa v8, v2 src0_sel:BYTE_{i}", {"v2": packed}, {"v8": [fp8_to_f32(x >> 8 * i & 255, arch, kind) for x in packed]}, arch)
+        for i in range(2):
+            case(f"v_cvt_pk_f32_{kind}", f"v_cvt_pk_f32_{kind}_sdwa v[8:9], v2 src0_sel:WORD_{i}", {"v2": packed},
+                 {f"v{8 + j}": [fp8_to_f32(x >> 16 * i + 8 * j & 255, arch, kind) for x in packed] for j in (0, 1)}, arch)
+        tops = {"fp8": 6, "bf8": 13}[kind]
+        a, b = ([(127 + R.randrange(-9 if kind == "fp8" else -18, tops)) << 23 | R.getrandbits(23) | R.getrandbits(1) << 31 for _ in range(64)] for _ in range(2))
+        # Half of the values are ties or exact.
+        a = [x & ~((1 << 19 if kind == "fp8" else 1 << 20) - 1) if l % 2 else x for l, x in enumerate(a)]
+        r = [f32_to_fp8(x, arch, kind) | f32_to_fp8(y, arch, kind) << 8 for x, y in zip(a, b)]
+        old = ints(32)
+        case(f"v_cvt_pk_{kind}_f32", f"v_cvt_pk_{kind}_f32 v8, v2, v4", {"v2": a, "v4": b, "v8": old}, {"v8": [x | old[l % 16] & 0xFFFF0000 for l, x in enumerate(r)]}, arch)
+        case(f"v_cvt_pk_{kind}_f32", f"v_cvt_pk_{kind}_f32 v8, v2, v4 op_sel:[0,0,1]", {"v2": a, "v4": b, "v8": old}, {"v8": [x << 16 | old[l % 16] & 65535 for l, x in enumerate(r)]}, arch)
+def bf16(x):
+    v, sign = decode(x, 32)
+    if v == "inf": return x >> 16
+    low, high = x & 65535, x >> 16
+    return high + (1 if low > 0x8000 or (low == 0x8000 and high & 1) else 0)
+a, b = floats(32), floats(32)
+a = [x & 0xFFFF8000 if l % 2 else x for l, x in enumerate(a)]
+case("v_cvt_pk_bf16_f32", "v_cvt_pk_bf16_f32 v8, v2, v4", {"v2": a, "v4": b}, {"v8": [bf16(x) | bf16(y) << 16 for x, y in zip(a, b)]}, "gfx950")
+case("v_cvt_f32_bf16", "v_cvt_f32_bf16_e32 v8, v2", {"v2": b}, {"v8": [x << 16 & M[32] if x & 0x7FFF <= 0x7F80 else NAN for x in b]}, "gfx950")
+scales = [(127 + R.randrange(-8, 8)) << 23 for _ in range(16)]
+codes = [R.getrandbits(32) for _ in range(16)]
+fp4 = lambda x: small_decode(x & 15, 2, 1, 1)
+for byte in range(4):
+    sel = {0: "", 1: " op_sel:[1,0,0]", 2: " op_sel:[0,1,0]", 3: " op_sel:[1,1,0]"}[byte]
+    outs = {f"v{8 + j}": [encode(fp4(x >> 8 * byte + 4 * j) * decode(k, 32)[0], 32, negative_zero=bool(x >> 8 * byte + 4 * j + 3 & 1)) for x, k in zip(codes, scales)] for j in (0, 1)}
+    case("v_cvt_scalef32_pk_f32_fp4", f"v_cvt_scalef32_pk_f32_fp4 v[8:9], v2, v4{sel}", {"v2": codes, "v4": scales}, outs, "gfx950")
+
 # lanes
 case("v_mbcnt_lo_u32_b32", "v_mbcnt_lo_u32_b32 v8, s10, v2", {"s10": 0xF0F0A5A5, "v2": [7]}, {"v8": [bin(0xF0F0A5A5 & (1 << min(l, 32)) - 1).count("1") + 7 for l in range(64)]})
 case("v_mbcnt_hi_u32_b32", "v_mbcnt_hi_u32_b32 v8, s10, v2", {"s10": 0xF0F0A5A5, "v2": [7]}, {"v8": [bin(0xF0F0A5A5 & (1 << max(l - 32, 0)) - 1).count("1") + 7 for l in range(64)]})
