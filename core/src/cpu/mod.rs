@@ -129,7 +129,9 @@ impl Backend for Cpu {
     fn info(&self) -> DeviceInfo {
         let mut info =
             DeviceInfo::new("cpu", format!("host CPU ({})", std::env::consts::ARCH), "faer 0.24");
-        info.elements = ElementType::ALL.to_vec();
+        // i32 is an output and bias type only.
+        info.elements =
+            ElementType::ALL.into_iter().filter(|&element| element != ElementType::I32).collect();
         info.properties = vec![
             ("threads".into(), self.threads().to_string()),
             ("subnormals".into(), "kept".into()),
