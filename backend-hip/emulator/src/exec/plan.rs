@@ -31,6 +31,8 @@ pub(crate) enum Kind {
 pub(crate) enum Carry {
     /// Every source must hold a value; the result then does.
     None,
+    /// A lane mask combined with EXEC: bits of lanes that are off may hold nothing, and nothing depends on them.
+    LaneMask,
     /// A copy of source 0.
     Copy,
     /// Source 0 or 1, by the mask in source 2.
@@ -261,9 +263,18 @@ fn uses(inst: &Instruction, accum: usize) -> Uses {
         carry: carry(inst),
         all_lanes: inst.opcode.is_matrix(),
     };
-    for operand in inst.src {
+    for (n, operand) in inst.src.into_iter().enumerate() {
         uses.reads.extend(vector_run(operand, accum));
-        uses.scalar_reads |= scalar_mask(operand);
+        let mask = scalar_mask(operand);
+        uses.scalar_reads |= match scalar_number(operand) {
+            // Of a pair, a packed operation reads the halves that its selectors name.
+            Some(first) if uses.carry == Carry::Halves => {
+                let halves =
+                    1u128 << (inst.mods.op_sel >> n & 1) | 1 << (inst.mods.op_sel_hi >> n & 1);
+                mask & halves << first
+            }
+            _ => mask,
+        };
     }
     for operand in [inst.dst, inst.dst2] {
         uses.writes.extend(vector_run(operand, accum));
@@ -351,6 +362,11 @@ fn carry(inst: &Instruction) -> Carry {
         | O::SMovB32
         | O::SMovB64
         | O::VWritelaneB32 => Carry::Copy,
+        O::SAndB64 | O::SOrB64 | O::SXorB64 | O::SAndn2B64 | O::SOrn2B64
+            if inst.src.contains(&Operand::Special(Special::Exec)) =>
+        {
+            Carry::LaneMask
+        }
         O::VCndmaskB32 => Carry::Select,
         O::VPkMovB32 => Carry::Packed,
         O::VMadU64U32 | O::VMadI64I32 | O::VLshlAddU64 | O::VLshlrevB64 => Carry::Wide,
