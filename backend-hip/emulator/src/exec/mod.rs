@@ -33,12 +33,15 @@
 //! the order of memory operations of different workgroups are not modelled; workgroups run one after another or in parallel
 //! on host threads, each to its end, so a workgroup that waits for a later one runs into its instruction budget.
 
+mod address;
 mod atomic;
 mod checked;
 mod counters;
 mod ds;
+mod entry;
 mod group;
 mod launch;
+mod lds;
 mod machine;
 mod memory;
 mod ops;
