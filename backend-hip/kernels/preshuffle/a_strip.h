@@ -10,11 +10,12 @@
 //   row 2     2  3  0  1  6  7  4  5
 //   row 3     3  2  1  0  7  6  5  4
 //
-// A row of at least 128 bytes (8 chunks, all 32 banks once) needs a new place every row. Shorter
-// rows share the banks: with 4 chunks, rows 0 and 1 already lie side by side, and stepping every
-// row would bring row 2 onto row 0's banks for one half of the lanes. Hence the division by
-// 8/ROW_CHUNKS. No read or write of A has a bank conflict with it under the published phases of
-// either arch, from 4 chunks to 32; `src/preshuffle/lds.rs` models them and tests that.
+// Eight chunks fill all 32 banks, so eight rows must put a chunk in eight different places. Rows of
+// 128 bytes and more take a new place every row. Of shorter rows several lie side by side in the
+// banks: with 4 chunks a step every row would be back at the start after four rows, and rows 0 and 4
+// would meet, while a step every second row lasts for eight. Hence the division by 8/ROW_CHUNKS.
+// No read or write of A has a bank conflict with it under the published phases of either arch, from
+// 4 chunks to 64; `src/preshuffle/lds.rs` models them and tests that.
 #pragma once
 
 DEVICE constexpr u32 swizzle(u32 row) {

@@ -78,10 +78,6 @@ pub fn choose(target: Target, class: &ProblemClass) -> Result<Choice, ConfigErro
             1
         }
     };
-    if config.c_vector == 8 {
-        config.c_shuffle = true;
-        reasons.push("C through LDS: stores of 16 bytes cover whole lines of C".into());
-    }
     let [tile_m, tile_n, tile_k] = config.tile;
     let tiles = class.m.div_ceil(tile_m) * class.n.div_ceil(tile_n) * class.batch;
     if tiles >= 64 {
@@ -91,11 +87,13 @@ pub fn choose(target: Target, class: &ProblemClass) -> Result<Choice, ConfigErro
     let splits = splits(tiles, class.k.div_ceil(tile_k), class.compute_units);
     if splits > 1 {
         config.split_k = true;
-        config.c_shuffle = false;
         reasons.push(format!(
             "split-K by {splits}: {tiles} tiles leave most of {} compute units idle",
             class.compute_units
         ));
+    } else if config.c_vector == 8 {
+        config.c_shuffle = true;
+        reasons.push("C through LDS: stores of 16 bytes cover whole lines of C".into());
     }
     config.validate()?;
     Ok(Choice { config, splits, reasons })
