@@ -9,6 +9,11 @@ use lapidary_cdna::mfma::formats::Overflow;
 use lapidary_cdna::mfma::{Format, MfmaShape, Scales, execute};
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 
+/// Windows that are timed for each instruction.
+const WINDOWS: usize = 200;
+/// How long a window lasts.
+const WINDOW: Duration = Duration::from_millis(2);
+
 fn main() {
     let only: Option<String> = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
     let cases = [
@@ -40,28 +45,28 @@ fn main() {
     }
 }
 
-/// Instructions a second on operands of ordinary size: the best of several windows, as other work only slows one.
+/// Instructions a second on operands of ordinary size: the best of many windows, so short that most are not interrupted.
 fn measure(shape: &MfmaShape) -> f64 {
     let mut rng = SmallRng::seed_from_u64(1);
-    let a = operand(&mut rng, shape.a, shape.a_registers());
-    let b = operand(&mut rng, shape.b, shape.b_registers());
+    let a = operand(&mut rng, shape.a(), shape.a_registers());
+    let b = operand(&mut rng, shape.b(), shape.b_registers());
     let ones = [0x7f7f_7f7f; 64];
     let scales = Scales { a: &ones, a_byte: 0, b: &ones, b_byte: 0 };
     let c = vec![[0u32; 64]; shape.acc_registers()];
     let mut d = c.clone();
     let mut best = 0f64;
-    for _ in 0..5 {
+    for _ in 0..WINDOWS {
         let start = Instant::now();
         let mut runs = 0u32;
-        while start.elapsed() < Duration::from_millis(100) {
-            for _ in 0..100 {
+        while start.elapsed() < WINDOW {
+            for _ in 0..50 {
                 if let Err(error) = execute(shape, black_box(&a), &b, &c, Some(&scales), &mut d) {
                     println!("{error}");
                     return 0.0;
                 }
                 black_box(&d);
             }
-            runs += 100;
+            runs += 50;
         }
         best = best.max(f64::from(runs) / start.elapsed().as_secs_f64());
     }

@@ -115,7 +115,7 @@ fn in_flight(g: &mut Group<'_>, track: &Track, step: &Step, index: usize, scalar
 fn initialised(g: &mut Group<'_>, w: &Wave, track: &Track, step: &Step, index: usize) {
     let uses = &step.uses;
     let missing = uses.scalar_reads & !track.initialised.scalar;
-    if missing != 0 && uses.carry != Carry::Copy {
+    if missing != 0 && !matches!(uses.carry, Carry::Copy | Carry::LaneMask) {
         g.sink.add(FindingKind::UninitialisedRegister, index as u32, None, None, || {
             format!("reads {}, which nothing wrote", scalar_name(missing))
         });
@@ -168,7 +168,7 @@ fn mark(track: &mut Track, w: &Wave, step: &Step) {
     let uses = &step.uses;
     let marks = &mut track.initialised;
     match uses.carry {
-        Carry::None => {
+        Carry::None | Carry::LaneMask => {
             marks.scalar |= uses.scalar_writes;
             let written = if uses.all_lanes { !0 } else { w.written };
             // Only scratch gives back what holds nothing; more than four registers no load has.

@@ -31,6 +31,8 @@ pub(crate) enum Kind {
 pub(crate) enum Carry {
     /// Every source must hold a value; the result then does.
     None,
+    /// A lane mask combined with EXEC: bits of lanes that are off may hold nothing, and nothing depends on them.
+    LaneMask,
     /// A copy of source 0.
     Copy,
     /// Source 0 or 1, by the mask in source 2.
@@ -263,20 +265,16 @@ fn uses(inst: &Instruction, accum: usize) -> Uses {
     };
     for (n, operand) in inst.src.into_iter().enumerate() {
         uses.reads.extend(vector_run(operand, accum));
-        let mut scalars = scalar_mask(operand);
-        if uses.carry == Carry::Halves {
-            // Of a pair, only the halves that op_sel and op_sel_hi pick.
-            let low = scalars & scalars.wrapping_neg();
-            let picks = |half: u8| {
-                inst.mods.op_sel >> n & 1 == half || inst.mods.op_sel_hi >> n & 1 == half
-            };
-            scalars = match (picks(0), picks(1)) {
-                (true, false) => low,
-                (false, true) => scalars & !low,
-                _ => scalars,
-            };
-        }
-        uses.scalar_reads |= scalars;
+        let mask = scalar_mask(operand);
+        uses.scalar_reads |= match scalar_number(operand) {
+            // Of a pair, a packed operation reads the halves that its selectors name.
+            Some(first) if uses.carry == Carry::Halves => {
+                let halves =
+                    1u128 << (inst.mods.op_sel >> n & 1) | 1 << (inst.mods.op_sel_hi >> n & 1);
+                mask & halves << first
+            }
+            _ => mask,
+        };
     }
     for operand in [inst.dst, inst.dst2] {
         uses.writes.extend(vector_run(operand, accum));
@@ -364,6 +362,11 @@ fn carry(inst: &Instruction) -> Carry {
         | O::SMovB32
         | O::SMovB64
         | O::VWritelaneB32 => Carry::Copy,
+        O::SAndB64 | O::SOrB64 | O::SXorB64 | O::SAndn2B64 | O::SOrn2B64
+            if inst.src.contains(&Operand::Special(Special::Exec)) =>
+        {
+            Carry::LaneMask
+        }
         O::VCndmaskB32 => Carry::Select,
         O::VPkMovB32 => Carry::Packed,
         O::VMadU64U32 | O::VMadI64I32 | O::VLshlAddU64 | O::VLshlrevB64 => Carry::Wide,

@@ -47,15 +47,27 @@ pub enum KOrder {
 /// The layout of one factor: A (of `outer` = M rows) or B (of `outer` = N columns).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FactorLayout {
-    /// Rows of A or columns of B: 16 or 32.
-    pub outer: usize,
-    /// Extent of K.
-    pub k: usize,
-    /// The order along K.
-    pub order: KOrder,
+    outer: usize,
+    k: usize,
+    order: KOrder,
 }
 
 impl FactorLayout {
+    /// Rows of A or columns of B: 16 or 32.
+    pub const fn outer(self) -> usize {
+        self.outer
+    }
+
+    /// Extent of K.
+    pub const fn k(self) -> usize {
+        self.k
+    }
+
+    /// The order along K.
+    pub const fn order(self) -> KOrder {
+        self.order
+    }
+
     /// Elements in each lane.
     pub const fn per_lane(self) -> usize {
         self.outer * self.k / 64
@@ -87,14 +99,14 @@ impl FactorLayout {
 }
 
 /// Row and column of an accumulator register's lane, for an instruction with `n` columns.
-pub const fn acc_element(n: usize, place: AccPlace) -> (usize, usize) {
+pub(crate) const fn acc_element(n: usize, place: AccPlace) -> (usize, usize) {
     let rows_per_step = 4 * (64 / n);
     let row = rows_per_step * (place.register / 4) + 4 * (place.lane / n) + place.register % 4;
     (row, place.lane % n)
 }
 
 /// The inverse of [`acc_element`].
-pub const fn acc_place(n: usize, row: usize, column: usize) -> AccPlace {
+pub(crate) const fn acc_place(n: usize, row: usize, column: usize) -> AccPlace {
     let rows_per_step = 4 * (64 / n);
     AccPlace {
         lane: row % rows_per_step / 4 * n + column,
@@ -118,6 +130,16 @@ impl MfmaShape {
     /// The layout of B.
     pub const fn b_layout(&self) -> FactorLayout {
         FactorLayout { outer: self.n, k: self.k, order: self.k_order(self.b) }
+    }
+
+    /// Row and column of an accumulator register's lane.
+    pub const fn acc_element(&self, place: AccPlace) -> (usize, usize) {
+        acc_element(self.n, place)
+    }
+
+    /// The inverse of [`MfmaShape::acc_element`].
+    pub const fn acc_place(&self, row: usize, column: usize) -> AccPlace {
+        acc_place(self.n, row, column)
     }
 
     const fn k_order(&self, format: super::formats::Format) -> KOrder {

@@ -74,6 +74,17 @@ pub fn execute(
     scales: Option<&Scales<'_>>,
     d: &mut [Register],
 ) -> Result<(), MfmaError> {
+    execute_on(pulp::Arch::new(), shape, [a, b, c], scales, d)
+}
+
+/// [`execute`] with the code for one instruction set of the host.
+fn execute_on(
+    host: pulp::Arch,
+    shape: &MfmaShape,
+    [a, b, c]: [&[Register]; 3],
+    scales: Option<&Scales<'_>>,
+    d: &mut [Register],
+) -> Result<(), MfmaError> {
     let operands = [
         ("A", a.len(), shape.a_registers()),
         ("B", b.len(), shape.b_registers()),
@@ -89,31 +100,31 @@ pub fn execute(
     if shape.scaled && scales.is_none() {
         return Err(MfmaError::MissingScales);
     }
-    let run = Run { shape, a, b, c, scales, d };
+    let run = Run { host, shape, a, b, c, scales, d };
     match shape.accumulation {
-        Accumulation::FmaChain if shape.m == 16 => run.on_this_machine::<FmaChain, 16, 4>(),
-        Accumulation::FmaChain => run.on_this_machine::<FmaChain, 32, 2>(),
+        Accumulation::FmaChain if shape.m == 16 => run.on_host::<FmaChain, 16, 4>(),
+        Accumulation::FmaChain => run.on_host::<FmaChain, 32, 2>(),
         Accumulation::Integer => match (shape.m, shape.k) {
-            (16, 32) => run.on_this_machine::<Integer, 16, 32>(),
-            (16, _) => run.on_this_machine::<Integer, 16, 64>(),
-            (_, 16) => run.on_this_machine::<Integer, 32, 16>(),
-            _ => run.on_this_machine::<Integer, 32, 32>(),
+            (16, 32) => run.on_host::<Integer, 16, 32>(),
+            (16, _) => run.on_host::<Integer, 16, 64>(),
+            (_, 16) => run.on_host::<Integer, 32, 16>(),
+            _ => run.on_host::<Integer, 32, 32>(),
         },
         Accumulation::Cdna3 { .. } => match (shape.m, shape.k) {
-            (16, 8) => run.on_this_machine::<Cdna3, 16, 8>(),
-            (16, _) => run.on_this_machine::<Cdna3, 16, 16>(),
-            (_, 4) => run.on_this_machine::<Cdna3, 32, 4>(),
-            _ => run.on_this_machine::<Cdna3, 32, 8>(),
+            (16, 8) => run.on_host::<Cdna3, 16, 8>(),
+            (16, _) => run.on_host::<Cdna3, 16, 16>(),
+            (_, 4) => run.on_host::<Cdna3, 32, 4>(),
+            _ => run.on_host::<Cdna3, 32, 8>(),
         },
-        Accumulation::Cdna3Fp8 if shape.m == 16 => run.on_this_machine::<Cdna3Fp8, 16, 32>(),
-        Accumulation::Cdna3Fp8 => run.on_this_machine::<Cdna3Fp8, 32, 16>(),
+        Accumulation::Cdna3Fp8 if shape.m == 16 => run.on_host::<Cdna3Fp8, 16, 32>(),
+        Accumulation::Cdna3Fp8 => run.on_host::<Cdna3Fp8, 32, 16>(),
         Accumulation::Fused { .. } => match (shape.m, shape.k) {
-            (16, 16) => run.on_this_machine::<Fused, 16, 16>(),
-            (16, 32) => run.on_this_machine::<Fused, 16, 32>(),
-            (16, _) => run.on_this_machine::<Fused, 16, 128>(),
-            (_, 8) => run.on_this_machine::<Fused, 32, 8>(),
-            (_, 16) => run.on_this_machine::<Fused, 32, 16>(),
-            _ => run.on_this_machine::<Fused, 32, 64>(),
+            (16, 16) => run.on_host::<Fused, 16, 16>(),
+            (16, 32) => run.on_host::<Fused, 16, 32>(),
+            (16, _) => run.on_host::<Fused, 16, 128>(),
+            (_, 8) => run.on_host::<Fused, 32, 8>(),
+            (_, 16) => run.on_host::<Fused, 32, 16>(),
+            _ => run.on_host::<Fused, 32, 64>(),
         },
     }
     Ok(())
@@ -121,6 +132,7 @@ pub fn execute(
 
 /// The inputs of one instruction, checked.
 struct Run<'a> {
+    host: pulp::Arch,
     shape: &'a MfmaShape,
     a: &'a [Register],
     b: &'a [Register],
@@ -183,10 +195,10 @@ impl<const N: usize, const K: usize> Model<N, K> for Fused {
 }
 
 impl<'a> Run<'a> {
-    /// Runs the instruction as wide as the machine's vectors are: the lane loops are plain Rust, compiled once for each
+    /// Runs the instruction as wide as the host's vectors are: the lane loops are plain Rust, compiled once for each
     /// instruction set.
-    fn on_this_machine<M: Model<N, K>, const N: usize, const K: usize>(self) {
-        pulp::Arch::new().dispatch(Task::<M, N, K> { run: self, model: PhantomData });
+    fn on_host<M: Model<N, K>, const N: usize, const K: usize>(self) {
+        self.host.dispatch(Task::<M, N, K> { run: self, model: PhantomData });
     }
 
     fn source<'s, const N: usize, const K: usize>(
@@ -237,4 +249,62 @@ fn scale_exponents<const N: usize>(register: &Register, byte: u8, k: usize) -> S
         }
     }
     exponents
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Arch;
+    use crate::isa::Opcode;
+
+    /// The instruction sets that this machine can run the lane loops on.
+    fn hosts() -> Vec<pulp::Arch> {
+        let mut hosts = vec![pulp::Arch::Scalar];
+        #[cfg(target_arch = "x86_64")]
+        {
+            hosts.extend(pulp::x86::V3::try_new().map(pulp::Arch::V3));
+            hosts.extend(pulp::x86::V4::try_new().map(pulp::Arch::V4));
+        }
+        hosts
+    }
+
+    #[test]
+    fn every_host_instruction_set_gives_the_same_bits() {
+        let mut state = 7u32;
+        let mut random = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            state ^ state >> 13
+        };
+        let mut tried = 0;
+        for arch in Arch::ALL {
+            for opcode in Opcode::ALL {
+                for format in [0, 1, 2, 4] {
+                    let Ok(shape) = MfmaShape::resolve(arch, *opcode, format, 0, format) else {
+                        continue;
+                    };
+                    let mut registers = |count: usize| -> Vec<Register> {
+                        (0..count).map(|_| std::array::from_fn(|_| random())).collect()
+                    };
+                    let a = registers(shape.a_registers());
+                    let b = registers(shape.b_registers());
+                    let c = registers(shape.acc_registers());
+                    let scale = registers(2);
+                    let scales = Scales { a: &scale[0], a_byte: 1, b: &scale[1], b_byte: 2 };
+                    let results: Vec<Vec<Register>> = hosts()
+                        .into_iter()
+                        .map(|host| {
+                            let mut d = vec![[0; 64]; shape.acc_registers()];
+                            execute_on(host, &shape, [&a, &b, &c], Some(&scales), &mut d).unwrap();
+                            d
+                        })
+                        .collect();
+                    for result in &results[1..] {
+                        assert_eq!(*result, results[0], "{arch} {opcode:?} {format}");
+                    }
+                    tried += 1;
+                }
+            }
+        }
+        assert!(tried > 40, "{tried}");
+    }
 }

@@ -29,22 +29,14 @@ pub enum Accumulation {
 /// One matrix instruction with the modifiers that choose its formats resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MfmaShape {
-    /// Rows of A, C and D: 16 or 32.
-    pub m: usize,
-    /// Columns of B, C and D; equals `m`.
-    pub n: usize,
-    /// Columns of A and rows of B.
-    pub k: usize,
-    /// Element format of A.
-    pub a: Format,
-    /// Element format of B.
-    pub b: Format,
-    /// Whether each block of 32 along K carries e8m0 scales.
-    pub scaled: bool,
-    /// The accumulation model.
-    pub accumulation: Accumulation,
-    /// Passes of four cycles that the matrix core is busy.
-    pub passes: u32,
+    pub(crate) m: usize,
+    pub(crate) n: usize,
+    pub(crate) k: usize,
+    pub(crate) a: Format,
+    pub(crate) b: Format,
+    pub(crate) scaled: bool,
+    pub(crate) accumulation: Accumulation,
+    pub(crate) passes: u32,
 }
 
 /// Why a matrix instruction is not emulated, or cannot be run as given.
@@ -181,6 +173,46 @@ impl MfmaShape {
         let wide = matches!(formats, Formats::F8f6f4(_)) && (a.bits() == 8 || b.bits() == 8);
         let passes = if wide { 2 * passes } else { passes };
         Ok(MfmaShape { m, n: m, k, a, b, scaled, accumulation, passes })
+    }
+
+    /// Rows of A, C and D: 16 or 32.
+    pub const fn m(&self) -> usize {
+        self.m
+    }
+
+    /// Columns of B, C and D; equals `m`.
+    pub const fn n(&self) -> usize {
+        self.n
+    }
+
+    /// Columns of A and rows of B.
+    pub const fn k(&self) -> usize {
+        self.k
+    }
+
+    /// Element format of A.
+    pub const fn a(&self) -> Format {
+        self.a
+    }
+
+    /// Element format of B.
+    pub const fn b(&self) -> Format {
+        self.b
+    }
+
+    /// Whether each block of 32 along K carries e8m0 scales.
+    pub const fn scaled(&self) -> bool {
+        self.scaled
+    }
+
+    /// The accumulation model.
+    pub const fn accumulation(&self) -> Accumulation {
+        self.accumulation
+    }
+
+    /// Passes of four cycles that the matrix core is busy.
+    pub const fn passes(&self) -> u32 {
+        self.passes
     }
 
     /// Registers of A.

@@ -98,28 +98,28 @@ fn accumulator(rng: &mut SmallRng, draw: DrawC, near: f32) -> u32 {
 
 fn operands(shape: &MfmaShape, draw: Draw, draw_c: DrawC, seed: u64) -> Operands {
     let mut rng = SmallRng::seed_from_u64(seed);
-    let mut a = Matrix::new(shape.m, shape.k, |_, _| element(&mut rng, shape.a, draw));
-    let mut b = Matrix::new(shape.k, shape.n, |_, _| element(&mut rng, shape.b, draw));
+    let mut a = Matrix::new(shape.m(), shape.k(), |_, _| element(&mut rng, shape.a(), draw));
+    let mut b = Matrix::new(shape.k(), shape.n(), |_, _| element(&mut rng, shape.b(), draw));
     if draw == Draw::OneSpecial {
-        for (matrix, format) in [(&mut a, shape.a), (&mut b, shape.b)] {
+        for (matrix, format) in [(&mut a, shape.a()), (&mut b, shape.b())] {
             let at = rng.random_range(0..matrix.codes.len());
             let infinity = [f64::INFINITY, f64::NEG_INFINITY, f64::NAN][rng.random_range(0..3)];
             matrix.codes[at] = format.encode(infinity, Overflow::NonFinite);
         }
     }
-    let scales = shape.scaled.then(|| {
+    let scales = shape.scaled().then(|| {
         let narrow: bool = rng.random();
         let mut code = |_, _| {
             if narrow { rng.random_range(120..=134) } else { rng.random_range(0..=255u32) }
         };
         (
-            Matrix::new(shape.m, shape.k / 32, &mut code),
-            Matrix::new(shape.k / 32, shape.n, &mut code),
+            Matrix::new(shape.m(), shape.k() / 32, &mut code),
+            Matrix::new(shape.k() / 32, shape.n(), &mut code),
         )
     });
-    let c = Matrix::new(shape.m, shape.n, |i, j| {
-        let sum: f64 = (0..shape.k)
-            .map(|k| shape.a.value(a.at(i, k)) * shape.b.value(b.at(k, j)))
+    let c = Matrix::new(shape.m(), shape.n(), |i, j| {
+        let sum: f64 = (0..shape.k())
+            .map(|k| shape.a().value(a.at(i, k)) * shape.b().value(b.at(k, j)))
             .filter(|product| product.is_finite())
             .sum();
         accumulator(&mut rng, draw_c, sum as f32)
@@ -129,8 +129,8 @@ fn operands(shape: &MfmaShape, draw: Draw, draw_c: DrawC, seed: u64) -> Operands
 
 fn compare(arch: Arch, shape: &MfmaShape, operands: &Operands) {
     let d = run(shape, operands, 2);
-    for i in 0..shape.m {
-        for j in 0..shape.n {
+    for i in 0..shape.m() {
+        for j in 0..shape.n() {
             let expected = reference::output(shape, operands, i, j);
             let actual = d.at(i, j);
             assert_eq!(
@@ -139,8 +139,8 @@ fn compare(arch: Arch, shape: &MfmaShape, operands: &Operands) {
                 "{arch} {shape:?} D[{i}][{j}]: {:e} for {:e}\na {:x?}\nb {:x?}\nc {:#x}",
                 f32::from_bits(actual),
                 f32::from_bits(expected),
-                (0..shape.k).map(|k| operands.a.at(i, k)).collect::<Vec<_>>(),
-                (0..shape.k).map(|k| operands.b.at(k, j)).collect::<Vec<_>>(),
+                (0..shape.k()).map(|k| operands.a.at(i, k)).collect::<Vec<_>>(),
+                (0..shape.k()).map(|k| operands.b.at(k, j)).collect::<Vec<_>>(),
                 operands.c.at(i, j),
             );
         }
@@ -188,28 +188,28 @@ fn run_model(cases: u32, wanted: impl Fn(Arch, &MfmaShape) -> bool) {
 
 #[test]
 fn cdna3_sixteen_bit_and_xf32() {
-    run_model(180, |_, shape| matches!(shape.accumulation, Accumulation::Cdna3 { .. }));
+    run_model(180, |_, shape| matches!(shape.accumulation(), Accumulation::Cdna3 { .. }));
 }
 
 #[test]
 fn cdna3_eight_bit() {
-    run_model(180, |_, shape| shape.accumulation == Accumulation::Cdna3Fp8);
+    run_model(180, |_, shape| shape.accumulation() == Accumulation::Cdna3Fp8);
 }
 
 #[test]
 fn fma_chains() {
-    run_model(120, |_, shape| shape.accumulation == Accumulation::FmaChain);
+    run_model(120, |_, shape| shape.accumulation() == Accumulation::FmaChain);
 }
 
 #[test]
 fn integers() {
-    run_model(60, |_, shape| shape.accumulation == Accumulation::Integer);
+    run_model(60, |_, shape| shape.accumulation() == Accumulation::Integer);
 }
 
 #[test]
 fn cdna4_sixteen_and_eight_bit() {
     run_model(160, |_, shape| {
-        matches!(shape.accumulation, Accumulation::Fused { .. }) && !shape.is_f8f6f4()
+        matches!(shape.accumulation(), Accumulation::Fused { .. }) && !shape.is_f8f6f4()
     });
 }
 

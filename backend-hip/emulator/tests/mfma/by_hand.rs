@@ -18,9 +18,17 @@ fn dot(arch: Arch, opcode: Opcode, terms: &[(f64, f64)], c: f32) -> f32 {
         code
     };
     let term = |k: usize| terms.get(k).copied().unwrap_or((0.0, 0.0));
-    let a = Matrix::new(shape.m, shape.k, |i, k| if i == 0 { code(shape.a, term(k).0) } else { 0 });
-    let b = Matrix::new(shape.k, shape.n, |k, j| if j == 0 { code(shape.b, term(k).1) } else { 0 });
-    let c = Matrix::new(shape.m, shape.n, |_, _| c.to_bits());
+    let a = Matrix::new(
+        shape.m(),
+        shape.k(),
+        |i, k| if i == 0 { code(shape.a(), term(k).0) } else { 0 },
+    );
+    let b = Matrix::new(
+        shape.k(),
+        shape.n(),
+        |k, j| if j == 0 { code(shape.b(), term(k).1) } else { 0 },
+    );
+    let c = Matrix::new(shape.m(), shape.n(), |_, _| c.to_bits());
     f32::from_bits(run(&shape, &Operands { a, b, c, scales: None }, 0).at(0, 0))
 }
 
@@ -168,9 +176,9 @@ fn the_same_byte_is_half_as_large_in_fnuz() {
         let shape = MfmaShape::resolve(arch, FP8, 0, 0, 0).unwrap();
         let one = |hot: bool| if hot { 0x38 } else { 0 };
         let operands = Operands {
-            a: Matrix::new(shape.m, shape.k, |i, k| one((i, k) == (3, 5))),
-            b: Matrix::new(shape.k, shape.n, |k, j| one((k, j) == (5, 7))),
-            c: Matrix::new(shape.m, shape.n, |_, _| 0),
+            a: Matrix::new(shape.m(), shape.k(), |i, k| one((i, k) == (3, 5))),
+            b: Matrix::new(shape.k(), shape.n(), |k, j| one((k, j) == (5, 7))),
+            c: Matrix::new(shape.m(), shape.n(), |_, _| 0),
             scales: None,
         };
         assert_eq!(f32::from_bits(run(&shape, &operands, 0).at(3, 7)), expected);
@@ -182,9 +190,9 @@ fn integers_wrap() {
     for arch in Arch::ALL {
         let shape = MfmaShape::resolve(arch, Opcode::VMfmaI32_16x16x32I8, 0, 0, 0).unwrap();
         let operands = Operands {
-            a: Matrix::new(shape.m, shape.k, |_, _| 0x80),
-            b: Matrix::new(shape.k, shape.n, |_, _| 0x80),
-            c: Matrix::new(shape.m, shape.n, |_, _| i32::MAX as u32),
+            a: Matrix::new(shape.m(), shape.k(), |_, _| 0x80),
+            b: Matrix::new(shape.k(), shape.n(), |_, _| 0x80),
+            c: Matrix::new(shape.m(), shape.n(), |_, _| i32::MAX as u32),
             scales: None,
         };
         let expected = i32::MAX.wrapping_add(32 * 128 * 128) as u32;
@@ -197,17 +205,17 @@ fn a_nan_scale_spoils_its_row_or_column_only() {
     let shape =
         MfmaShape::resolve(Arch::Gfx950, Opcode::VMfmaScaleF32_16x16x128F8f6f4, 4, 0, 4).unwrap();
     let operands = Operands {
-        a: Matrix::new(shape.m, shape.k, |_, _| 2),
-        b: Matrix::new(shape.k, shape.n, |_, _| 2),
-        c: Matrix::new(shape.m, shape.n, |_, _| 0),
+        a: Matrix::new(shape.m(), shape.k(), |_, _| 2),
+        b: Matrix::new(shape.k(), shape.n(), |_, _| 2),
+        c: Matrix::new(shape.m(), shape.n(), |_, _| 0),
         scales: Some((
-            Matrix::new(shape.m, 4, |i, block| if (i, block) == (3, 2) { 255 } else { 127 }),
-            Matrix::new(4, shape.n, |block, j| if (block, j) == (0, 9) { 255 } else { 128 }),
+            Matrix::new(shape.m(), 4, |i, block| if (i, block) == (3, 2) { 255 } else { 127 }),
+            Matrix::new(4, shape.n(), |block, j| if (block, j) == (0, 9) { 255 } else { 128 }),
         )),
     };
     let d = run(&shape, &operands, 1);
-    for i in 0..shape.m {
-        for j in 0..shape.n {
+    for i in 0..shape.m() {
+        for j in 0..shape.n() {
             let value = f32::from_bits(d.at(i, j));
             if i == 3 || j == 9 {
                 assert!(value.is_nan(), "D[{i}][{j}] = {value}");

@@ -35,21 +35,21 @@ fn value(row: usize, column: usize) -> f64 {
 }
 
 fn result(shape: &MfmaShape, bits: u32) -> f64 {
-    if shape.a == Format::I8 { f64::from(bits as i32) } else { f64::from(f32::from_bits(bits)) }
+    if shape.a() == Format::I8 { f64::from(bits as i32) } else { f64::from(f32::from_bits(bits)) }
 }
 
 fn check(opcode: Opcode, shape: &MfmaShape) {
-    let (m, n, k) = (shape.m, shape.n, shape.k);
+    let (m, n, k) = (shape.m(), shape.n(), shape.k());
     let scales = shape
-        .scaled
+        .scaled()
         .then(|| (Matrix::new(m, k / 32, |_, _| 127), Matrix::new(k / 32, n, |_, _| 127)));
     let zero_c = Matrix::new(m, n, |_, _| 0);
-    let full_a = Matrix::new(m, k, |i, k| encode(shape.a, value(i, k)));
-    let full_b = Matrix::new(k, n, |k, j| encode(shape.b, value(k, j)));
+    let full_a = Matrix::new(m, k, |i, k| encode(shape.a(), value(i, k)));
+    let full_b = Matrix::new(k, n, |k, j| encode(shape.b(), value(k, j)));
     for outer in 0..m {
         for inner in 0..k {
             let one = |format, hot: bool| if hot { encode(format, 1.0) } else { 0 };
-            let a = Matrix::new(m, k, |i, at| one(shape.a, (i, at) == (outer, inner)));
+            let a = Matrix::new(m, k, |i, at| one(shape.a(), (i, at) == (outer, inner)));
             let operands =
                 Operands { a, b: full_b.clone(), c: zero_c.clone(), scales: scales.clone() };
             let d = run(shape, &operands, 0);
@@ -63,7 +63,7 @@ fn check(opcode: Opcode, shape: &MfmaShape) {
                     );
                 }
             }
-            let b = Matrix::new(k, n, |at, j| one(shape.b, (at, j) == (inner, outer)));
+            let b = Matrix::new(k, n, |at, j| one(shape.b(), (at, j) == (inner, outer)));
             let operands =
                 Operands { a: full_a.clone(), b, c: zero_c.clone(), scales: scales.clone() };
             let d = run(shape, &operands, 0);
@@ -97,8 +97,8 @@ fn one_hot_inputs_on_gfx950() {
     assert_eq!(shapes.len(), 16 + 6 + 100);
     for (opcode, shape) in shapes {
         // Each format once on either side covers the layouts.
-        let tried = !shape.is_f8f6f4() || shape.a == shape.b || shape.a == Format::E4m3Fn;
-        if tried && !shape.scaled {
+        let tried = !shape.is_f8f6f4() || shape.a() == shape.b() || shape.a() == Format::E4m3Fn;
+        if tried && !shape.scaled() {
             check(opcode, &shape);
         }
     }
@@ -108,13 +108,13 @@ fn one_hot_inputs_on_gfx950() {
 fn c_passes_through_and_lands_where_d_does() {
     for arch in Arch::ALL {
         for (opcode, shape) in shapes(arch) {
-            let c = Matrix::new(shape.m, shape.n, |i, j| {
+            let c = Matrix::new(shape.m(), shape.n(), |i, j| {
                 let number = (i * 64 + j) as i32 - 700;
-                if shape.a == Format::I8 { number as u32 } else { (number as f32).to_bits() }
+                if shape.a() == Format::I8 { number as u32 } else { (number as f32).to_bits() }
             });
             let operands = Operands {
-                a: Matrix::new(shape.m, shape.k, |_, _| 0),
-                b: Matrix::new(shape.k, shape.n, |_, _| 0),
+                a: Matrix::new(shape.m(), shape.k(), |_, _| 0),
+                b: Matrix::new(shape.k(), shape.n(), |_, _| 0),
                 c: c.clone(),
                 scales: None,
             };
@@ -128,10 +128,10 @@ fn each_scale_reaches_its_row_column_and_block() {
     for opcode in [Opcode::VMfmaScaleF32_16x16x128F8f6f4, Opcode::VMfmaScaleF32_32x32x64F8f6f4] {
         for format in 0..5 {
             let shape = MfmaShape::resolve(Arch::Gfx950, opcode, format, 0, format).unwrap();
-            let (m, n, k) = (shape.m, shape.n, shape.k);
+            let (m, n, k) = (shape.m(), shape.n(), shape.k());
             // Exponents from -5 to 4: sums of 32·2^(sa + sb) stay exact.
             let exponent = |outer: usize, block: usize| ((outer * 5 + block * 3) % 10) as i32 - 5;
-            let one_a = encode(shape.a, 1.0);
+            let one_a = encode(shape.a(), 1.0);
             for byte in 0..4 {
                 let code = |outer, block| (exponent(outer, block) + 127) as u32;
                 let operands = Operands {

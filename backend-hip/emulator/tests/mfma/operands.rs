@@ -1,6 +1,6 @@
 //! Matrices of codes, and their placing in registers.
 
-use lapidary_cdna::mfma::layout::{AccPlace, FactorLayout, acc_place};
+use lapidary_cdna::mfma::layout::{AccPlace, FactorLayout};
 use lapidary_cdna::mfma::{MfmaShape, Register, Scales, execute};
 
 /// A matrix of element codes.
@@ -43,8 +43,8 @@ pub(crate) fn pack(
     code: impl Fn(usize, usize) -> u32,
 ) -> Vec<Register> {
     let mut packed = vec![[0u32; 64]; registers];
-    for outer in 0..layout.outer {
-        for k in 0..layout.k {
+    for outer in 0..layout.outer() {
+        for k in 0..layout.k() {
             let place = layout.place(outer, k);
             for bit in 0..bits as usize {
                 let at = place.element * bits as usize + bit;
@@ -59,21 +59,21 @@ pub(crate) fn pack(
 pub(crate) fn run(shape: &MfmaShape, operands: &Operands, byte: u8) -> Matrix {
     let Operands { a, b, c, scales } = operands;
     let a_registers =
-        pack(shape.a_layout(), shape.a.bits(), shape.a_registers(), |i, k| a.at(i, k));
+        pack(shape.a_layout(), shape.a().bits(), shape.a_registers(), |i, k| a.at(i, k));
     let b_registers =
-        pack(shape.b_layout(), shape.b.bits(), shape.b_registers(), |j, k| b.at(k, j));
+        pack(shape.b_layout(), shape.b().bits(), shape.b_registers(), |j, k| b.at(k, j));
     let mut accumulator = vec![[0u32; 64]; shape.acc_registers()];
-    for row in 0..shape.m {
-        for column in 0..shape.n {
-            let AccPlace { lane, register } = acc_place(shape.n, row, column);
+    for row in 0..shape.m() {
+        for column in 0..shape.n() {
+            let AccPlace { lane, register } = shape.acc_place(row, column);
             accumulator[register][lane] = c.at(row, column);
         }
     }
     let mut scale_registers = [[0x5a5a_5a5a_u32; 64]; 2];
     if let Some((of_a, of_b)) = scales {
-        for block in 0..shape.k / 32 {
-            for outer in 0..shape.m {
-                let lane = block * shape.m + outer;
+        for block in 0..shape.k() / 32 {
+            for outer in 0..shape.m() {
+                let lane = block * shape.m() + outer;
                 let codes = [of_a.at(outer, block), of_b.at(block, outer)];
                 for (register, code) in scale_registers.iter_mut().zip(codes) {
                     register[lane] &= !(0xff << (8 * byte));
@@ -86,8 +86,8 @@ pub(crate) fn run(shape: &MfmaShape, operands: &Operands, byte: u8) -> Matrix {
     let scales = Scales { a: scale_a, a_byte: byte, b: scale_b, b_byte: byte };
     let mut d = vec![[0xdead_beef; 64]; shape.acc_registers()];
     execute(shape, &a_registers, &b_registers, &accumulator, Some(&scales), &mut d).unwrap();
-    Matrix::new(shape.m, shape.n, |row, column| {
-        let AccPlace { lane, register } = acc_place(shape.n, row, column);
+    Matrix::new(shape.m(), shape.n(), |row, column| {
+        let AccPlace { lane, register } = shape.acc_place(row, column);
         d[register][lane]
     })
 }

@@ -208,34 +208,34 @@ pub(crate) fn output(shape: &MfmaShape, operands: &Operands, row: usize, column:
     let factors = |k: usize| (a.at(row, k), b.at(k, column));
     let product = |k: usize| {
         let (a, b) = factors(k);
-        multiply(&decode(shape.a, a), &decode(shape.b, b))
+        multiply(&decode(shape.a(), a), &decode(shape.b(), b))
     };
     let start = c.at(row, column);
-    match shape.accumulation {
-        Accumulation::Integer => (0..shape.k).fold(start, |sum, k| {
+    match shape.accumulation() {
+        Accumulation::Integer => (0..shape.k()).fold(start, |sum, k| {
             let (a, b) = factors(k);
             let product = i64::from(a as u8 as i8) * i64::from(b as u8 as i8);
             (i64::from(sum as i32) + product) as u32
         }),
-        Accumulation::FmaChain => (0..shape.k).fold(start, |sum, k| {
+        Accumulation::FmaChain => (0..shape.k()).fold(start, |sum, k| {
             let (a, b) = factors(k);
             let sum = f32::from_bits(a).mul_add(f32::from_bits(b), f32::from_bits(sum));
             if sum.is_nan() { NAN } else { sum.to_bits() }
         }),
         Accumulation::Cdna3 { group } => {
-            let ks: Vec<usize> = (0..shape.k).collect();
+            let ks: Vec<usize> = (0..shape.k()).collect();
             ks.chunks(group).fold(start, |sum, ks| {
                 cdna3_step(ks.iter().map(|k| product(*k)).collect(), sum, false)
             })
         }
         Accumulation::Cdna3Fp8 => {
-            let ks: Vec<usize> = (0..shape.k).collect();
+            let ks: Vec<usize> = (0..shape.k()).collect();
             ks.chunks(16).fold(start, |sum, ks| {
                 cdna3_step(ks.iter().map(|k| product(*k)).collect(), sum, true)
             })
         }
         Accumulation::Fused { group } => {
-            let ks: Vec<usize> = (0..shape.k).collect();
+            let ks: Vec<usize> = (0..shape.k()).collect();
             ks.chunks(group).fold(start, |sum, ks| {
                 let scale = scales
                     .as_ref()

@@ -142,6 +142,54 @@ fn atomics_add_up_in_any_order() {
 }
 
 #[test]
+fn generic_pointers_reach_every_memory() {
+    everywhere(SOURCE, |object| {
+        let data: Vec<i32> = (0..64).map(|x| x * 100_000).collect();
+        let mut gpu = Gpu::new([1; 3], [64, 1, 1]);
+        let (input, output) = (gpu.inout("in", &data), gpu.output::<i32>("out", 3 * 64));
+        let report = gpu.run(object, "generic", vec![input.into(), output.into(), I32(3)]);
+        assert!(report.counters.by_opcode.contains_key("flat_load_dword"), "no flat access");
+        let got = gpu.read::<i32>(output, 3 * 64);
+        for lane in 0..64usize {
+            for kind in 0..3 {
+                let want = match (lane + kind) % 3 {
+                    0 => data[lane],
+                    1 => data[63 - lane] + 1000,
+                    _ => data[lane] + 2000 + (lane as i32 & 7),
+                };
+                assert_eq!(got[kind * 64 + lane], want, "lane {lane} kind {kind}");
+            }
+        }
+        let want: Vec<i32> = data.iter().map(|x| x + 5).collect();
+        assert_eq!(gpu.read::<i32>(input, 64), want);
+    });
+}
+
+#[test]
+fn atomics_on_floats_return_old_values() {
+    everywhere(SOURCE, |object| {
+        let mut gpu = Gpu::new([1; 3], [64, 1, 1]);
+        let sum = gpu.inout("sum", &[1f64]);
+        let pair = gpu.inout("pair", &[0u32]);
+        let counter = gpu.inout("counter", &[7u32, 1000]);
+        let (tickets, swapped) =
+            (gpu.output::<u32>("tickets", 64), gpu.output::<i32>("swapped", 64));
+        let args = [sum, pair, counter, tickets, swapped].map(Into::into).into();
+        gpu.run(object, "float_atomics", args);
+        assert_eq!(gpu.read::<f64>(sum, 1), [1.0 + 0.5 * 2016.0]);
+        // 64 times one, and 64 times two.
+        assert_eq!(gpu.read::<u32>(pair, 1), [0x4300_4280]);
+        let mut tickets = gpu.read::<u32>(tickets, 64);
+        tickets.sort_unstable();
+        assert_eq!(tickets, (0..64).map(|n| 7 + 2 * n).collect::<Vec<u32>>());
+        let mut swapped = gpu.read::<i32>(swapped, 64);
+        swapped.push(gpu.read::<i32>(counter, 2)[1]);
+        swapped.sort_unstable();
+        assert_eq!(swapped, (0..64).chain([1000]).collect::<Vec<i32>>());
+    });
+}
+
+#[test]
 fn scratch_arrays_and_spills() {
     everywhere(SOURCE, |object| {
         let data: Vec<i32> = (0..128).map(|x| x * 17 % 101).collect();
@@ -245,6 +293,18 @@ fn loads_straight_to_lds() {
                 data[(thread & 15) * 64 + (thread >> 4) + 16 * i]
             })
             .collect();
+        assert_eq!(gpu.read::<i32>(output, 1024), want);
+    });
+}
+
+#[test]
+fn loads_straight_to_lds_through_a_descriptor() {
+    everywhere(SOURCE, |object| {
+        let data: Vec<i32> = (1..=1000).collect();
+        let mut gpu = Gpu::new([1; 3], [256, 1, 1]);
+        let (input, output) = (gpu.input("in", &data), gpu.output::<i32>("out", 1024));
+        gpu.run(object, "buffer_dma", vec![input.into(), output.into(), I32(1000)]);
+        let want: Vec<i32> = (0..1024).map(|x| data.get(1023 - x).copied().unwrap_or(0)).collect();
         assert_eq!(gpu.read::<i32>(output, 1024), want);
     });
 }

@@ -308,6 +308,69 @@ fn divergent_and_mismatched_barriers() {
 }
 
 #[test]
+fn a_read_still_queued_at_a_barrier_is_overwritten() {
+    both(|arch| {
+        let object = super::gpu::compile("faults.hip", arch, &["-O2"]);
+        let mut gpu = Gpu::new([1; 3], [128, 1, 1]);
+        let (input, output) = (gpu.input("in", &[1i32; 128]), gpu.output::<i32>("out", 128));
+        let report = gpu.report(&object, "late_read", vec![input.into(), output.into()]);
+        expect(
+            &report,
+            FindingKind::LdsOverwriteBeforeWait,
+            &["ds_write_b32", "ds_read_b32", "without s_waitcnt lgkmcnt", "lane"],
+        );
+    });
+}
+
+#[test]
+fn halts_traps_and_stores_into_inputs() {
+    both(|arch| {
+        let object = edited("basic.hip", arch, "vector_add", |body| {
+            replaced(body, "vector_add", "s_endpgm", "s_sethalt 1\n\ts_endpgm")
+        });
+        let report = vector_add(&object, 256);
+        expect(&report, FindingKind::Deadlock, &["s_sethalt", "halted"]);
+        assert!(!report.complete);
+
+        let object = super::gpu::compile("faults.hip", arch, &["-O2"]);
+        let mut gpu = Gpu::new([1; 3], [128, 1, 1]);
+        let output = gpu.output::<i32>("out", 128);
+        let report = gpu.report(&object, "trap", vec![output.into()]);
+        expect(&report, FindingKind::Trap, &["s_trap", "executes trap 2"]);
+
+        let mut gpu = Gpu::new([1; 3], [64, 1, 1]);
+        let (input, output) = (gpu.input("in", &[1i32; 64]), gpu.input("constants", &[1i32; 64]));
+        let report = gpu.report(&object, "copy", vec![input.into(), output.into()]);
+        expect(&report, FindingKind::ReadOnly, &["global_store_dword", "`constants`"]);
+    });
+}
+
+#[test]
+fn launches_that_do_not_fit_are_refused_with_the_limit() {
+    both(|arch| {
+        let object = super::gpu::compile("basic.hip", arch, &["-O2"]);
+        let prepared = lapidary_cdna::exec::Prepared::new(&object, "reverse").unwrap();
+        let refuse = |edit: fn(&mut Gpu), words: &str| {
+            let mut gpu = Gpu::new([1; 3], [256, 1, 1]);
+            edit(&mut gpu);
+            let error = gpu.machine.launch(&prepared, &gpu.launch).unwrap_err().to_string();
+            assert!(error.contains(words) && error.contains("`reverse`"), "{error}");
+        };
+        refuse(|gpu| gpu.launch.workgroup = [257, 1, 1], "1 to 256 are allowed");
+        refuse(|gpu| gpu.launch.workgroup = [0, 1, 1], "1 to 256 are allowed");
+        refuse(|gpu| gpu.launch.dynamic_lds = 200_000, "200000 bytes of LDS");
+        refuse(|gpu| gpu.launch.grid = [1 << 31; 3], "workgroups: the limit is");
+        refuse(|_| (), "0 arguments given, it takes 3");
+        refuse(
+            |gpu| {
+                gpu.launch.workgroups = lapidary_cdna::exec::Workgroups::Only(vec![[0, 1, 0]]);
+            },
+            "workgroup 0,1,0 is not in a grid of 1x1x1",
+        );
+    });
+}
+
+#[test]
 fn an_endless_loop_uses_up_its_budget() {
     both(|arch| {
         let object = super::gpu::compile("faults.hip", arch, &["-O2"]);

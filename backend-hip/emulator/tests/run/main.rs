@@ -14,5 +14,6 @@ mod basic;
 mod corpus;
 mod faults;
 mod gpu;
+mod instructions;
 mod matrix;
 mod random;

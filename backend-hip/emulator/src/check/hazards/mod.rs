@@ -3,6 +3,13 @@
 //! A [`HazardTracker`] follows one wave's instructions in the order they issue and reports each that comes too early after a
 //! producer it depends on. What a wave executes is exact here, so a loop's back edge or a taken branch counts as the slots it
 //! really took.
+//!
+//! The rules are those that LLVM applies, with these differences:
+//!
+//! * LLVM keeps a wait state before readers of packed results and two before DPP readers of loaded registers, and counts
+//!   direct-to-LDS loads as VALU instructions. The ISA documents ask for none of that, and it is not asked for here.
+//! * Where an operand overlaps the results of two matrix instructions, LLVM regards the nearer one; here each register waits
+//!   for the last matrix instruction that wrote it.
 
 mod effects;
 mod table;

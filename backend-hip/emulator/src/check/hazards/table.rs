@@ -199,6 +199,6 @@ impl Matrix {
 
     /// Before a VALU instruction or a load overwrites C.
     pub fn overwritten_c(self) -> u32 {
-        if self.xdl { self.passes - 1 } else { 0 }
+        if self.xdl { self.passes.saturating_sub(1) } else { 0 }
     }
 }

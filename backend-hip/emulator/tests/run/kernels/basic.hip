@@ -88,6 +88,36 @@ KERNEL WORKGROUP(256) atomics(const u32 *in, u32 *bins, float *sum, int *most, u
     __hip_atomic_fetch_add(&bins[thread_x()], local[thread_x()], __ATOMIC_RELAXED, 4);
 }
 
+// Pointers whose memory is known at run time only: global, LDS or a lane's own scratch.
+KERNEL WORKGROUP(64) generic(int *in, int *out, int kinds) {
+  SHARED int s[64];
+  int own[8];
+  int lane = thread_x();
+  s[lane] = in[lane] + 1000;
+  for (int i = 0; i < 8; i++)
+    own[i] = in[lane] + 2000 + i;
+  barrier();
+  for (int kind = 0; kind < kinds; kind++) {
+    int which = (lane + kind) % 3;
+    int *p = which == 0 ? in + lane : which == 1 ? s + (63 - lane) : own + (lane & 7);
+    out[kind * 64 + lane] = *p;
+    *p += 5;
+    barrier();
+  }
+}
+
+typedef vec<bf16, 2> bf16x2;
+// Atomics on doubles and packed bfloat16, with and without the old value.
+KERNEL WORKGROUP(64) float_atomics(double *sum, bf16x2 *pair, u32 *counter, u32 *tickets, int *swapped) {
+  int lane = thread_x();
+  __builtin_amdgcn_global_atomic_fadd_f64((__attribute__((address_space(1))) double *)sum, lane * 0.5);
+  typedef vec<short, 2> s16x2;
+  s16x2 one = {0x3f80, 0x4000};
+  __builtin_amdgcn_global_atomic_fadd_v2bf16((__attribute__((address_space(1))) s16x2 *)pair, one);
+  tickets[lane] = __hip_atomic_fetch_add(counter, 2u, __ATOMIC_RELAXED, 4);
+  swapped[lane] = __hip_atomic_exchange((int *)counter + 1, lane, __ATOMIC_RELAXED, 4);
+}
+
 // An array that must live in scratch, because its index is known at run time only.
 KERNEL WORKGROUP(64) scratch(const int *in, int *out, int rounds) {
   int table[40];
@@ -157,6 +187,22 @@ KERNEL WORKGROUP(256) lds_dma(int *in, int *out) {
   barrier();
   for (int i = 0; i < 4; i++)
     out[i * 256 + thread_x()] = s[(thread_x() & 15) * 64 + (thread_x() >> 4) + 16 * i];
+}
+
+// The same through a descriptor; what is past its end arrives as zeros.
+KERNEL WORKGROUP(256) buffer_dma(int *in, int *out, int n) {
+  SHARED int s[16 * 64];
+  __amdgpu_buffer_rsrc_t from = B(make_buffer_rsrc)(in, 0, n * 4, 0x27000);
+  int wave = B(readfirstlane)(thread_x() >> 6), lane = thread_x() & 63;
+  for (int i = 0; i < 4; i++) {
+    int row = wave * 4 + i;
+    B(raw_ptr_buffer_load_lds)
+    (from, (__attribute__((address_space(3))) void *)(s + row * 64), 4, (row * 64 + lane) * 4, 0, 0, 0);
+  }
+  B(s_waitcnt)(0x0f70);
+  barrier();
+  for (int i = 0; i < 4; i++)
+    out[i * 256 + thread_x()] = s[1023 - i * 256 - thread_x()];
 }
 
 // Loads and stores through descriptors that end inside the buffer: what is past the end reads as zero.

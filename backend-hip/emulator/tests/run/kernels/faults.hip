@@ -47,3 +47,20 @@ template <bool WRITE, bool READ> DEVICE inline void transpose(const i32x4 *in, i
 }
 KERNEL WORKGROUP(256) swizzled(const i32x4 *in, i32x4 *out) { transpose<true, true>(in, out); }
 KERNEL WORKGROUP(256) half_swizzled(const i32x4 *in, i32x4 *out) { transpose<true, false>(in, out); }
+
+// A bare barrier orders no LDS access that is not waited for: the read may come after the other wave's overwrite.
+KERNEL WORKGROUP(128) late_read(const int *in, int *out) {
+  SHARED int s[128];
+  int i = thread_x();
+  s[i] = in[i];
+  barrier();
+  int x = s[127 - i];
+  B(s_barrier)();
+  s[i] = 5;
+  out[i] = x;
+}
+
+KERNEL WORKGROUP(128) trap(int *out) {
+  out[thread_x()] = 1;
+  __builtin_trap();
+}
