@@ -49,7 +49,7 @@ pub struct Choice {
 
 /// Picks tile, copy, stores and split-K for a problem.
 ///
-/// The tiles are the tuning guide's: 16 rows and long strips for M ≤ 32, 64×256 with 128-byte strips
+/// 16 rows and long strips for M ≤ 32, 64×256 with 128-byte strips
 /// above, 128×256 with direct copy for M ≥ 4096 where a lane copies 16 bytes at once (gfx950).
 ///
 /// # Errors

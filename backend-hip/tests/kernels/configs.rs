@@ -16,10 +16,10 @@ pub(crate) fn fp8(target: Target) -> (OperandType, OperandType) {
     }
 }
 
-/// M, N and K of the guide's example.
+/// M, N and K of the worked example.
 pub(crate) const WORKED: [usize; 3] = [5120, 5120, 8320];
 
-/// The kernel that is chosen for the guide's example: fp8, bf16 output with scales and bias.
+/// The kernel that is chosen for the worked example: fp8, bf16 output with scales and bias.
 pub(crate) fn worked_example(target: Target) -> PreshuffleConfig {
     let element = fp8(target).0;
     let class = ProblemClass {

@@ -1,4 +1,4 @@
-//! The guide's example, 5120×5120×8320 in fp8, on a sample of workgroups.
+//! The worked example, 5120×5120×8320 in fp8, on a sample of workgroups.
 //!
 //! It runs the very code object that `gates.rs` measures: the one chosen for the problem.
 
