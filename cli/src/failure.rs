@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use lapidary_core::{ElementType, Error, Operand};
 
+use crate::emulate::EmulateError;
 use crate::io::{FileError, Reason};
 
 /// Exit code for input the user can correct.
@@ -19,6 +20,10 @@ pub(crate) enum Failure {
     /// The library refused the problem, or the device failed.
     #[error("{0}{hint}", hint = hint(.0))]
     Library(#[from] Error),
+
+    /// A code object that cannot be run as asked.
+    #[error(transparent)]
+    Emulate(#[from] EmulateError),
 
     /// An array of the wrong number of dimensions.
     #[error("{operand} ({file}) has {found} dimensions, expected {expected}")]
@@ -95,7 +100,8 @@ impl Failure {
                     | Error::Device { .. }
             ),
             Self::Print(_) => true,
-            Self::Dimensions { .. }
+            Self::Emulate(_)
+            | Self::Dimensions { .. }
             | Self::Lossy { .. }
             | Self::UnusedC
             | Self::MissingC { .. }

@@ -1,6 +1,8 @@
-//! The command `lapidary`: what the machine can do, and products of matrices in files.
+//! The command `lapidary`: what the machine can do, products of matrices in files, and emulated code
+//! objects.
 
 mod devices;
+mod emulate;
 mod failure;
 mod io;
 mod print;
@@ -31,6 +33,7 @@ struct Cli {
 enum Command {
     Devices(devices::Arguments),
     Run(Box<run::Arguments>),
+    Emulate(Box<emulate::Arguments>),
 }
 
 fn main() -> ExitCode {
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Devices(arguments) => devices::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
+        Command::Emulate(arguments) => emulate::run(&arguments),
     };
     result.unwrap_or_else(|failure: Failure| {
         complain(&format!("error: {failure}"));

@@ -31,6 +31,15 @@ pub(crate) enum Reason {
     #[error("is not a regular file")]
     NotAFile,
 
+    /// A file that the work at hand cannot hold.
+    #[error("has {length} bytes, the limit is {limit}")]
+    TooLarge {
+        /// Bytes of the file.
+        length: u64,
+        /// The most that is accepted.
+        limit: u64,
+    },
+
     /// The file's name does not say what it holds.
     #[error(
         "unknown file type {found:?}; expected .npy, .npz (FILE.npz:NAME) or .safetensors \
@@ -223,7 +232,8 @@ pub(crate) fn printable(text: &str) -> String {
     line
 }
 
-struct Names<'a>(&'a [String]);
+/// A list of names in a message: each on one line, the first 16 of them.
+pub(crate) struct Names<'a>(pub(crate) &'a [String]);
 
 impl std::fmt::Display for Names<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

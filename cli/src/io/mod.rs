@@ -7,6 +7,7 @@ mod array;
 mod error;
 mod npy;
 mod npz;
+pub(crate) mod raw;
 mod safetensors;
 
 use std::fs::{self, File};
@@ -17,7 +18,7 @@ use indicatif::ProgressBar;
 use lapidary_core::ElementType;
 
 pub(crate) use array::Array;
-pub(crate) use error::{FileError, Reason};
+pub(crate) use error::{FileError, Names, Reason, printable};
 
 #[cfg(target_endian = "big")]
 compile_error!("array files hold little-endian numbers, which are used in place");
@@ -138,15 +139,11 @@ impl Destination {
                 Kind::Npy if element == ElementType::BF16 => return Err(Reason::Bf16Npy),
                 Kind::Npy | Kind::Safetensors => {}
             }
+            probe(&source.path)?;
             match fs::metadata(&source.path) {
-                Ok(existing) if !existing.is_file() => return Err(Reason::NotAFile),
                 Ok(existing) if kind == Kind::Safetensors => keeps_all(&source, existing.len())?,
                 _ => {}
             }
-            // Whether the folder takes a new file is best asked by making one.
-            let partial = partial(&source.path);
-            File::create(&partial)?;
-            fs::remove_file(&partial)?;
             Ok(kind)
         };
         match check() {
@@ -174,27 +171,47 @@ impl Destination {
         shape: &[usize],
         bytes: &[u8],
     ) -> Result<(), Reason> {
-        let partial = partial(&self.source.path);
-        let written = (|| {
-            let mut writer = BufWriter::with_capacity(1 << 16, File::create(&partial)?);
-            match self.kind {
-                Kind::Npy => npy::write(&mut writer, element, shape, bytes)?,
-                Kind::Npz => return Err(Reason::NpzOutput),
-                Kind::Safetensors => {
-                    let name = self.source.name.as_deref().unwrap_or(DEFAULT_NAME);
-                    safetensors::write(&mut writer, name, element, shape, bytes)?;
-                }
+        replace(&self.source.path, |writer| match self.kind {
+            Kind::Npy => npy::write(writer, element, shape, bytes),
+            Kind::Npz => Err(Reason::NpzOutput),
+            Kind::Safetensors => {
+                let name = self.source.name.as_deref().unwrap_or(DEFAULT_NAME);
+                safetensors::write(writer, name, element, shape, bytes)
             }
-            writer.flush()?;
-            fs::rename(&partial, &self.source.path)?;
-            Ok(())
-        })();
-        if written.is_err() {
-            // The first error is the one to report; a leftover partial file is not a second one.
-            fs::remove_file(&partial).ok();
-        }
-        written
+        })
     }
+}
+
+/// Checks that a file can be written at `path`.
+fn probe(path: &Path) -> Result<(), Reason> {
+    if fs::metadata(path).is_ok_and(|existing| !existing.is_file()) {
+        return Err(Reason::NotAFile);
+    }
+    // Whether the folder takes a new file is best asked by making one.
+    let partial = partial(path);
+    File::create(&partial)?;
+    fs::remove_file(&partial)?;
+    Ok(())
+}
+
+/// Writes a file beside `path` and puts it in its place once it is complete.
+fn replace(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<File>) -> Result<(), Reason>,
+) -> Result<(), Reason> {
+    let partial = partial(path);
+    let written = (|| {
+        let mut writer = BufWriter::with_capacity(1 << 16, File::create(&partial)?);
+        write(&mut writer)?;
+        writer.flush()?;
+        fs::rename(&partial, path)?;
+        Ok(())
+    })();
+    if written.is_err() {
+        // The first error is the one to report; a leftover partial file is not a second one.
+        fs::remove_file(&partial).ok();
+    }
+    written
 }
 
 /// The name under which a file is written before it is complete.
