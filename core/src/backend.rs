@@ -176,6 +176,14 @@ pub struct Args<'a, B: Backend> {
     pub c: TensorSlice<'a, B::Tensor>,
     /// One value a column, when the problem has a bias.
     pub bias: Option<TensorSlice<'a, B::Tensor>>,
+    /// The f32 scales of A's rows, when the problem has them; order as in [`Operands`].
+    pub row_scale: Option<TensorSlice<'a, B::Tensor>>,
+    /// The f32 scales of B's columns, likewise.
+    pub col_scale: Option<TensorSlice<'a, B::Tensor>>,
+    /// The e8m0 scales of A's blocks along K, likewise.
+    pub a_block_scales: Option<TensorSlice<'a, B::Tensor>>,
+    /// The e8m0 scales of B's blocks along K, likewise; of a packed B too.
+    pub b_block_scales: Option<TensorSlice<'a, B::Tensor>>,
 }
 
 impl<'a, B: Backend> Args<'a, B> {
@@ -185,7 +193,7 @@ impl<'a, B: Backend> Args<'a, B> {
         b: impl Into<TensorSlice<'a, B::Tensor>>,
         c: impl Into<TensorSlice<'a, B::Tensor>>,
     ) -> Self {
-        Self { a: a.into(), b: BOperand::Plain(b.into()), c: c.into(), bias: None }
+        Self::of(a.into(), BOperand::Plain(b.into()), c.into())
     }
 
     /// A, a packed B, and C.
@@ -194,7 +202,24 @@ impl<'a, B: Backend> Args<'a, B> {
         b: &'a B::PackedB,
         c: impl Into<TensorSlice<'a, B::Tensor>>,
     ) -> Self {
-        Self { a: a.into(), b: BOperand::Packed(b), c: c.into(), bias: None }
+        Self::of(a.into(), BOperand::Packed(b), c.into())
+    }
+
+    fn of(
+        a: TensorSlice<'a, B::Tensor>,
+        b: BOperand<'a, B>,
+        c: TensorSlice<'a, B::Tensor>,
+    ) -> Self {
+        Self {
+            a,
+            b,
+            c,
+            bias: None,
+            row_scale: None,
+            col_scale: None,
+            a_block_scales: None,
+            b_block_scales: None,
+        }
     }
 
     /// Adds the bias.
@@ -204,6 +229,42 @@ impl<'a, B: Backend> Args<'a, B> {
         self
     }
 
+    /// Adds the scales of A's rows.
+    #[must_use]
+    pub fn row_scale(mut self, scale: impl Into<TensorSlice<'a, B::Tensor>>) -> Self {
+        self.row_scale = Some(scale.into());
+        self
+    }
+
+    /// Adds the scales of B's columns.
+    #[must_use]
+    pub fn col_scale(mut self, scale: impl Into<TensorSlice<'a, B::Tensor>>) -> Self {
+        self.col_scale = Some(scale.into());
+        self
+    }
+
+    /// Adds the scales of A's and B's blocks along K.
+    #[must_use]
+    pub fn block_scales(
+        mut self,
+        a: impl Into<TensorSlice<'a, B::Tensor>>,
+        b: impl Into<TensorSlice<'a, B::Tensor>>,
+    ) -> Self {
+        self.a_block_scales = Some(a.into());
+        self.b_block_scales = Some(b.into());
+        self
+    }
+
+    /// The four kinds of scales.
+    pub(crate) fn scales(&self) -> [(Operand, Option<TensorSlice<'a, B::Tensor>>); 4] {
+        [
+            (Operand::RowScale, self.row_scale),
+            (Operand::ColScale, self.col_scale),
+            (Operand::BlockScalesA, self.a_block_scales),
+            (Operand::BlockScalesB, self.b_block_scales),
+        ]
+    }
+
     /// Checks tensors against a problem: element types, bounds, and C apart from the inputs.
     ///
     /// Backends call it first in [`Backend::execute`]. A and B are not looked at where the problem
@@ -211,7 +272,8 @@ impl<'a, B: Backend> Args<'a, B> {
     ///
     /// # Errors
     /// [`Error::ElementTypeMismatch`], [`Error::ViewOutOfBounds`], [`Error::MissingOperand`],
-    /// [`Error::UnexpectedOperand`], [`Error::BiasLength`] or [`Error::Aliasing`].
+    /// [`Error::UnexpectedOperand`], [`Error::BiasLength`], [`Error::ScaleLength`],
+    /// [`Error::PackedView`] or [`Error::Aliasing`].
     pub fn check(&self, problem: &Problem) -> Result<(), Error> {
         if problem.is_empty() {
             return Ok(());
@@ -235,6 +297,22 @@ impl<'a, B: Backend> Args<'a, B> {
                 };
                 check_tensor(Operand::B, b.tensor, place, problem.b)?;
                 check_apart(self.c.tensor, c, Operand::B, b.tensor, place)?;
+            }
+        }
+        for (operand, scales) in self.scales() {
+            let expected = problem.scale_count(operand);
+            // A tensor may go on behind the scales.
+            let available =
+                scales.map(|s| (s.tensor.len().saturating_sub(s.offset), s.tensor.element()));
+            let used = available.map(|(len, element)| (len.min(expected), element));
+            problem.check_scale(operand, used)?;
+            if let (Some(scales), true) = (scales, problem.reads_factors()) {
+                let place = Placement {
+                    offset: scales.offset,
+                    shape: crate::layout::Shape::new(1, expected),
+                    layout: crate::layout::Layout::row_major(1, expected),
+                };
+                check_apart(self.c.tensor, c, operand, scales.tensor, place)?;
             }
         }
         match (&self.bias, problem.bias) {
@@ -273,7 +351,8 @@ fn check_tensor<T: Tensor>(
     if tensor.element() != expected {
         return Err(Error::ElementTypeMismatch { operand, found: tensor.element(), expected });
     }
-    place.check_bounds(tensor.len())
+    place.check_bounds(tensor.len())?;
+    place.check_packed(expected)
 }
 
 /// Refuses an input that shares elements with C.
@@ -292,8 +371,9 @@ fn check_apart<T: Tensor>(
     }
     let bytes = |tensor: &T, place: &Placement| {
         let span = place.span()?;
-        let size = tensor.element().size();
-        Some((tensor.byte_offset() + span.start * size, tensor.byte_offset() + span.end * size))
+        let bits = tensor.element().bits();
+        let first = tensor.byte_offset() + span.start * bits / 8;
+        Some((first, tensor.byte_offset() + (span.end * bits).div_ceil(8)))
     };
     let (Some((c_first, c_end)), Some((first, end))) = (bytes(c_tensor, &c), bytes(tensor, &input))
     else {
@@ -303,7 +383,8 @@ fn check_apart<T: Tensor>(
         return Ok(());
     }
     let size = c_tensor.element().size();
-    let comparable = size == tensor.element().size()
+    let comparable = c_tensor.element().bits() == tensor.element().bits()
+        && !tensor.element().is_packed()
         && c_tensor.byte_offset().is_multiple_of(size)
         && tensor.byte_offset().is_multiple_of(size);
     if comparable {
