@@ -87,10 +87,7 @@ fn views_past_their_storage() {
         ),
         Error::ViewOutOfBounds { offset: 2, reached: 10, len: 9, .. }
     );
-    refused!(
-        device.upload(&nine, 5, &[0; 20]),
-        Error::ViewOutOfBounds { len: 9, .. }
-    );
+    refused!(device.upload(&nine, 5, &[0; 20]), Error::ViewOutOfBounds { len: 9, .. });
     refused!(
         device.upload(&nine, 0, &[0; 3]),
         Error::PartialElement { bytes: 3, element: ElementType::F32 }
