@@ -25,8 +25,8 @@ impl Chosen {
     /// The device that the options and the element types lead to.
     ///
     /// # Errors
-    /// [`Failure::StepElsewhere`] or [`Failure::DeviceElsewhere`] if an option contradicts
-    /// `--backend cpu`; [`Error::NoDevice`] if a device was asked for that is not there.
+    /// [`Failure::WgslOption`] if an option contradicts `--backend cpu`; [`Error::NoDevice`] if a
+    /// device was asked for that is not there.
     pub(super) fn new(arguments: &Arguments, problem: &Problem) -> Result<Self, Failure> {
         let needs_wgsl =
             [("--step", arguments.step.is_some()), ("--device", arguments.device.is_some())]
