@@ -74,6 +74,7 @@
 //! - `ndarray`, `faer`: [`MatrixRef`] and [`MatrixMut`] of these crates' arrays, without a copy;
 //! - `testing`: seeded data, shapes and canary storages for tests of backends.
 
+mod args;
 pub mod backend;
 pub mod element;
 mod epilogue;

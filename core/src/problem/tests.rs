@@ -1,4 +1,5 @@
 use super::*;
+use crate::error::Error;
 
 #[test]
 fn the_largest_k_cannot_overflow_and_the_next_can() {
