@@ -164,7 +164,8 @@ pub struct Progress {
     pub total: u64,
 }
 
-/// Something that computes `C = activation(alpha · A · B + beta · C + bias)`.
+/// Something that computes `C = activation(alpha · A · B + beta · C + bias)`, with A and B scaled
+/// where the problem says so.
 ///
 /// # The numerical contract
 /// Every implementation keeps it, for every kernel it has:
@@ -176,7 +177,9 @@ pub struct Progress {
 /// - **M, N or batch 0 does nothing** and succeeds.
 /// - **Only C's own elements are written.** Gaps between rows, neighbours in a shared word, and
 ///   everything outside the view keep their bits.
-/// - **C may not share an element with A, B or the bias**: that is an error, found before anything
+/// - **Scales belong to A and B**: they are read where those are, and multiply the product before
+///   anything is added (see [`Problem`]).
+/// - **C may not share an element with A, B, their scales or the bias**: that is an error, found before anything
 ///   is written. Blocks of one matrix that do not overlap are fine.
 /// - **Accumulation** is in the problem's accumulator type, in any order and with or without fused
 ///   multiply-add. The error of each element is at most `γ_K · |alpha| · Σ|a||b|` plus the rounding

@@ -404,8 +404,11 @@ impl Matrix {
     ///
     /// # Errors
     /// [`Error::LimitExceeded`] if its size in bytes passes the range of `isize`;
-    /// [`Error::OutOfMemory`] if the host has not that much.
+    /// [`Error::OutOfMemory`] if the host has not that much; [`Error::PackedView`] for rows of a
+    /// 4-bit type that are no whole number of bytes.
     pub fn zeros(element: ElementType, shape: Shape) -> Result<Self, Error> {
+        let layout = Layout::row_major(shape.rows, shape.cols);
+        Placement { offset: 0, shape, layout }.check_packed(element)?;
         let len = shape.len().map(|len| element.bytes_for(len));
         let bytes = match len {
             Some(bytes) if isize::try_from(bytes).is_ok() => bytes,

@@ -92,7 +92,8 @@ fn check(device: &Cpu, case: &Case, exact: bool, what: &str) {
         .keeping_subnormals();
     for (after, b) in results.iter().zip(["plain", "packed"]) {
         assert_eq!(case.c.broken_canaries(after), [], "{what}, {b} B");
-        let found = AnyMatrixRef::new(after, case.c.element(), case.c.placement()).unwrap();
+        let found = AnyMatrixRef::new(after, case.c.element(), case.c.placement())
+            .expect("the storage kept its size");
         let comparison =
             if exact { reference.compare_exact(&found) } else { reference.compare(&found) };
         assert!(comparison.passed(), "{what}, {b} B: {comparison}");
@@ -369,6 +370,9 @@ fn packed_views_keep_lines_on_whole_bytes() {
             other => panic!("{other:?}"),
         }
     }
+    let zeros = |cols| lapidary_core::Matrix::zeros(E::I4, Shape::new(2, cols));
+    assert!(matches!(zeros(3), Err(Error::PackedView { value: 3, .. })));
+    assert_eq!(zeros(4).map(|matrix| matrix.bytes().len()).ok(), Some(4));
     let odd = Problem::new(2, 3, 4).factors(E::I8, E::I4);
     assert!(matches!(odd.validate(), Err(Error::PackedView { value: 3, .. })));
 

@@ -133,6 +133,7 @@ impl Backend for Cpu {
         let mut info =
             DeviceInfo::new("cpu", format!("host CPU ({})", std::env::consts::ARCH), "faer 0.24");
         info.elements = ElementType::ALL.to_vec();
+        info.elements.retain(|&element| element != ElementType::E8M0);
         info.properties = vec![
             ("threads".into(), self.threads().to_string()),
             ("subnormals".into(), "kept".into()),
