@@ -84,21 +84,22 @@ pub(crate) const COMBINATIONS: [(ElementType, ElementType); 14] = {
 };
 
 /// Every kernel of the seven steps, and those that the backend picks by itself.
+///
+/// Those two differ in sizes alone, and take a software device seconds to compile; one of them is
+/// enough for the types that differ from f32 by their loads only.
 pub(crate) fn kernels(operand: ElementType) -> Vec<KernelChoice> {
-    let mut all = KernelChoice::all_steps(operand);
-    all.extend(
-        match operand.accumulator() {
-            ElementType::I32 => [
-                KernelConfig::of::<RegisterPrefetch<64, 64, 16>, VectorMac<8, 8>>(),
-                KernelConfig::of::<RegisterPrefetch<128, 128, 16>, VectorMac<8, 16>>(),
-            ],
-            _ => [
-                KernelConfig::of::<RegisterPrefetch<64, 64, 16>, VectorFma<8, 8>>(),
-                KernelConfig::of::<RegisterPrefetch<128, 128, 16>, VectorFma<8, 16>>(),
-            ],
+    let own = match operand {
+        ElementType::I8 => {
+            vec![KernelConfig::of::<RegisterPrefetch<64, 64, 16>, VectorMac<8, 8>>()]
         }
-        .map(KernelChoice::Policy),
-    );
+        ElementType::F32 => vec![
+            KernelConfig::of::<RegisterPrefetch<64, 64, 16>, VectorFma<8, 8>>(),
+            KernelConfig::of::<RegisterPrefetch<128, 128, 16>, VectorFma<8, 16>>(),
+        ],
+        _ => vec![KernelConfig::of::<RegisterPrefetch<64, 64, 16>, VectorFma<8, 8>>()],
+    };
+    let mut all = KernelChoice::all_steps(operand);
+    all.extend(own.into_iter().map(KernelChoice::Policy));
     all
 }
 
