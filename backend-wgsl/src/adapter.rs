@@ -1,5 +1,8 @@
 //! Which adapters there are, and which one to use.
 
+use std::fmt;
+use std::sync::OnceLock;
+
 use lapidary_core::Error;
 
 /// How to pick an adapter.
@@ -46,6 +49,17 @@ impl AdapterChoice {
     }
 }
 
+impl fmt::Display for AdapterChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Best => f.write_str("the best adapter"),
+            Self::Index(index) => write!(f, "adapter number {index}"),
+            Self::Name(name) => write!(f, "the name {name:?}"),
+            Self::Pci(address) => write!(f, "the PCI address {address:?}"),
+        }
+    }
+}
+
 /// What is known of an adapter without opening it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -74,10 +88,17 @@ impl AdapterReport {
 const BACKENDS: wgpu::Backends =
     wgpu::Backends::VULKAN.union(wgpu::Backends::METAL).union(wgpu::Backends::DX12);
 
-pub(crate) fn instance() -> wgpu::Instance {
-    let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
-    descriptor.backends = BACKENDS;
-    wgpu::Instance::new(descriptor)
+/// The one connection to the system's graphics APIs, kept until the process ends.
+///
+/// Drivers register handlers for the end of the process. If the last instance were dropped before
+/// that, the loader would unload the drivers and leave those handlers pointing at nothing.
+pub(crate) fn instance() -> &'static wgpu::Instance {
+    static INSTANCE: OnceLock<wgpu::Instance> = OnceLock::new();
+    INSTANCE.get_or_init(|| {
+        let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
+        descriptor.backends = BACKENDS;
+        wgpu::Instance::new(descriptor)
+    })
 }
 
 async fn adapters(instance: &wgpu::Instance) -> Vec<wgpu::Adapter> {
@@ -88,8 +109,7 @@ async fn adapters(instance: &wgpu::Instance) -> Vec<wgpu::Adapter> {
 ///
 /// The list is empty where there is no Vulkan loader, Metal or DirectX 12.
 pub async fn list() -> Vec<AdapterReport> {
-    let instance = instance();
-    adapters(&instance)
+    adapters(instance())
         .await
         .iter()
         .enumerate()
@@ -136,7 +156,7 @@ pub(crate) async fn find(
                 .into(),
         }),
         None => Err(Error::NoDevice {
-            reason: format!("{choice:?} matches none of the adapters {}", names.join(", ")),
+            reason: format!("{choice} matches none of the adapters {}", names.join(", ")),
         }),
     }
 }

@@ -125,8 +125,7 @@ impl Wgsl {
     /// # Errors
     /// As [`Wgsl::with_options`].
     pub async fn with_options_async(options: &WgslOptions) -> Result<Self, Error> {
-        let instance = adapter::instance();
-        let adapter = adapter::find(&instance, &options.adapter).await?;
+        let adapter = adapter::find(adapter::instance(), &options.adapter).await?;
         let name = adapter.get_info().name;
         let descriptor = wgpu::DeviceDescriptor {
             label: Some("lapidary"),

@@ -62,8 +62,8 @@ pub enum KernelChoice {
 }
 
 impl KernelChoice {
-    /// The kernel that stands for tutorial step `step` (1 to 7) on operands of type `element`: of a
-    /// step's variants, the one that was fastest on the GPUs measured.
+    /// The kernel that stands for tutorial step `step` (1 to 7) on operands of type `element`: of the
+    /// step's own variants, the one that was fastest on the GPUs measured.
     #[must_use]
     pub fn step(step: u8, element: ElementType) -> Option<Self> {
         Some(match step {

@@ -30,6 +30,12 @@ fn scalar(element: ElementType) -> &'static str {
     }
 }
 
+/// Text that stays in one comment: policies name themselves, and a line break would end it.
+fn comment(text: &str) -> String {
+    let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+    text.replace(breaks, " ")
+}
+
 fn constant(name: &str, value: u32) -> String {
     format!("const {name} = {value}u;\n")
 }
@@ -49,7 +55,8 @@ pub(super) fn multiply(kernel: &Kernel, traits: &Traits, fused: bool, access: Ac
     }
     // A kernel that stores raw sums is the same text, and so one pipeline, for every output type.
     let stored = if fused { traits.output } else { traits.operand.accumulator() };
-    text.push_str(&format!("// {}: {} -> {stored}\n", kernel.name, traits.operand));
+    let name = comment(&kernel.name);
+    text.push_str(&format!("// {name}: {} -> {stored}\n", traits.operand));
     text.push_str(&constant("BM", kernel.block[0]));
     text.push_str(&constant("BN", kernel.block[1]));
     text.push_str(&constant("TM", kernel.thread[0]));
@@ -135,4 +142,13 @@ pub(super) fn pack_b(operand: ElementType, access: Access) -> String {
          @group(0) @binding(2) var<storage, read_write> c_data: array<u32>;\n\n"
     ));
     text
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_name_cannot_end_its_comment() {
+        let name = super::comment("mine\n}\u{2028}\u{85}fn main() {");
+        assert_eq!(name, "mine }  fn main() {");
+    }
 }

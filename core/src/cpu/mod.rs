@@ -132,8 +132,11 @@ impl Backend for Cpu {
     fn info(&self) -> DeviceInfo {
         let mut info =
             DeviceInfo::new("cpu", format!("host CPU ({})", std::env::consts::ARCH), "faer 0.24");
-        info.elements = ElementType::ALL.to_vec();
-        info.elements.retain(|&element| element != ElementType::E8M0);
+        // i32 is an output and bias type only, e8m0 one of scales.
+        info.elements = ElementType::ALL
+            .into_iter()
+            .filter(|element| !matches!(element, ElementType::I32 | ElementType::E8M0))
+            .collect();
         info.properties = vec![
             ("threads".into(), self.threads().to_string()),
             ("subnormals".into(), "kept".into()),
