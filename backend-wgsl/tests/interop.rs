@@ -278,15 +278,15 @@ fn async_from_several_threads() {
         std::future::poll_fn(|context| {
             use std::future::Future as _;
             use std::task::Poll;
-            if done.0.is_none() {
-                if let Poll::Ready(output) = first.as_mut().poll(context) {
-                    done.0 = Some(output);
-                }
+            if done.0.is_none()
+                && let Poll::Ready(output) = first.as_mut().poll(context)
+            {
+                done.0 = Some(output);
             }
-            if done.1.is_none() {
-                if let Poll::Ready(output) = second.as_mut().poll(context) {
-                    done.1 = Some(output);
-                }
+            if done.1.is_none()
+                && let Poll::Ready(output) = second.as_mut().poll(context)
+            {
+                done.1 = Some(output);
             }
             if done.0.is_some() && done.1.is_some() { Poll::Ready(()) } else { Poll::Pending }
         })

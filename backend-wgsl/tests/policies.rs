@@ -166,7 +166,7 @@ fn policies_that_cannot_be_written_out_are_refused() {
     );
     refused(
         KernelConfig::of::<SingleBuffer<16, 16, 16>, ScalarFma<4, 4>>(),
-        &problem.clone().elements(ElementType::I8, ElementType::I32),
+        &problem.elements(ElementType::I8, ElementType::I32),
         "accumulates in f32, i8 operands in i32",
     );
 }

@@ -7,7 +7,7 @@ mod print;
 mod progress;
 mod run;
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -50,9 +50,14 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::run(&arguments),
     };
     result.unwrap_or_else(|failure: Failure| {
-        eprintln!("error: {failure}");
+        complain(&format!("error: {failure}"));
         failure.exit_code()
     })
+}
+
+/// Prints a line on standard error. Where nobody can read it, the exit code has to do.
+fn complain(line: &str) {
+    writeln!(std::io::stderr(), "{line}").ok();
 }
 
 /// Keeps Mesa's device-select layer from complaining, once per device, that a machine without a
@@ -73,7 +78,7 @@ fn report_usage(error: &clap::Error) -> ExitCode {
         | ErrorKind::DisplayVersion
         | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error.exit(),
         _ => {
-            eprintln!("{}", one_line(&error.to_string()));
+            complain(&one_line(&error.to_string()));
             ExitCode::from(BAD_INPUT)
         }
     }

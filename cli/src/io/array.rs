@@ -125,7 +125,8 @@ impl Array {
     /// Changes the element type, rounding each value to nearest, ties to even.
     ///
     /// # Errors
-    /// [`Reason::OutOfMemory`]; the array is as it was then.
+    /// [`Reason::OutOfMemory`], or [`Reason::Overflow`] for a finite value beyond the type's range; the
+    /// array is as it was then.
     pub(crate) fn convert(&mut self, element: ElementType) -> Result<(), Reason> {
         if element == self.element {
             return Ok(());
@@ -136,7 +137,11 @@ impl Array {
         let mut converted = AlignedBytes::zeroed(size)?;
         let (from, to) = (self.bytes.as_slice(), converted.as_mut_slice());
         for index in 0..count {
-            write_f64(element, to, index, read_f64(self.element, from, index));
+            let value = read_f64(self.element, from, index);
+            write_f64(element, to, index, value);
+            if value.is_finite() && !read_f64(element, to, index).is_finite() {
+                return Err(Reason::Overflow { value, element });
+            }
         }
         self.bytes = converted;
         self.element = element;

@@ -45,6 +45,22 @@ pub(crate) enum Reason {
     #[error("cannot write .npz files; name a .npy or .safetensors file")]
     NpzOutput,
 
+    /// A file whose other tensors would be lost.
+    #[error("holds {} too, which writing one tensor would drop; name a new file", Names(.others))]
+    OtherTensors {
+        /// Names of the tensors that would be lost.
+        others: Vec<String>,
+    },
+
+    /// A value that the type asked for cannot hold.
+    #[error("holds {value:e}, which overflows {element}")]
+    Overflow {
+        /// The first such value.
+        value: f64,
+        /// The type asked for.
+        element: ElementType,
+    },
+
     /// A type that `.npy` has no name for.
     #[error("NumPy has no bf16 type; write to a .safetensors file instead")]
     Bf16Npy,

@@ -126,8 +126,9 @@ impl Destination {
     /// Checks that the result of a product of this type can be written to `text`.
     ///
     /// # Errors
-    /// [`FileError`] if the type of file is unknown or cannot hold the elements, if the folder does
-    /// not exist, or if something other than a file has that name.
+    /// [`FileError`] if the type of file is unknown or cannot hold the elements, if the folder takes no
+    /// new file, if something other than a file has that name, or if the file holds other tensors,
+    /// which would be lost.
     pub(crate) fn new(text: &str, element: ElementType) -> Result<Self, FileError> {
         let source = Source::new(text);
         let check = || {
@@ -137,11 +138,16 @@ impl Destination {
                 Kind::Npy if element == ElementType::BF16 => return Err(Reason::Bf16Npy),
                 Kind::Npy | Kind::Safetensors => {}
             }
-            fs::metadata(folder(&source.path))?;
             match fs::metadata(&source.path) {
-                Ok(existing) if !existing.is_file() => Err(Reason::NotAFile),
-                _ => Ok(kind),
+                Ok(existing) if !existing.is_file() => return Err(Reason::NotAFile),
+                Ok(existing) if kind == Kind::Safetensors => keeps_all(&source, existing.len())?,
+                _ => {}
             }
+            // Whether the folder takes a new file is best asked by making one.
+            let partial = partial(&source.path);
+            File::create(&partial)?;
+            fs::remove_file(&partial)?;
+            Ok(kind)
         };
         match check() {
             Ok(kind) => Ok(Self { text: text.to_owned(), source, kind }),
@@ -168,9 +174,7 @@ impl Destination {
         shape: &[usize],
         bytes: &[u8],
     ) -> Result<(), Reason> {
-        let mut partial = self.source.path.file_name().unwrap_or_default().to_os_string();
-        partial.push(format!(".{}.partial", std::process::id()));
-        let partial = folder(&self.source.path).join(partial);
+        let partial = partial(&self.source.path);
         let written = (|| {
             let mut writer = BufWriter::with_capacity(1 << 16, File::create(&partial)?);
             match self.kind {
@@ -193,6 +197,23 @@ impl Destination {
     }
 }
 
+/// The name under which a file is written before it is complete.
+fn partial(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(format!(".{}.partial", std::process::id()));
+    folder(path).join(name)
+}
+
+/// Checks that replacing a safetensors file drops no tensor but the one to be written.
+///
+/// A file that is no safetensors file has none to lose.
+fn keeps_all(source: &Source, length: u64) -> Result<(), Reason> {
+    let name = source.name.as_deref().unwrap_or(DEFAULT_NAME);
+    let held = safetensors::names(File::open(&source.path)?, length).unwrap_or_default();
+    let others: Vec<_> = held.into_iter().filter(|held| held != name).collect();
+    if others.is_empty() { Ok(()) } else { Err(Reason::OtherTensors { others }) }
+}
+
 /// The folder a path lies in.
 fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
@@ -201,6 +222,19 @@ fn folder(path: &Path) -> &Path {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_with_other_tensors_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = |name: &str| format!("{}:{name}", folder.path().join("l.safetensors").display());
+        let values = [1.0f32, 2.0];
+        let bytes = bytemuck::cast_slice(&values);
+        let first = Destination::new(&text("w"), ElementType::F32).unwrap();
+        first.write(ElementType::F32, &[2], bytes).unwrap();
+        let error = Destination::new(&text("v"), ElementType::F32).unwrap_err().to_string();
+        assert!(error.contains("holds w too"), "{error}");
+        Destination::new(&text("w"), ElementType::F32).unwrap();
+    }
 
     fn source(path: &str, name: Option<&str>) -> Source {
         Source { path: PathBuf::from(path), name: name.map(str::to_owned) }
@@ -254,7 +288,7 @@ mod tests {
     fn what_is_written_is_read_back() {
         let folder = tempfile::tempdir().unwrap();
         let values = [1.0f32, -2.0, 3.5, 0.0, 5.0, 6.0];
-        for file in ["c.npy", "c.safetensors", "c.safetensors:product"] {
+        for file in ["c.npy", "c.safetensors", "d.safetensors:product"] {
             let text = folder.path().join(file).display().to_string();
             let destination = Destination::new(&text, ElementType::F32).unwrap();
             destination.write(ElementType::F32, &[1, 2, 3], bytemuck::cast_slice(&values)).unwrap();
@@ -262,7 +296,7 @@ mod tests {
             assert_eq!((array.element, array.shape), (ElementType::F32, vec![1, 2, 3]));
             assert_eq!(bytemuck::cast_slice::<u8, f32>(array.bytes.as_slice()), values);
         }
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "no partial file stays");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "no partial file stays");
     }
 
     #[test]

@@ -41,33 +41,7 @@ pub(crate) fn read(
     name: Option<&str>,
     bar: &ProgressBar,
 ) -> Result<Array, Reason> {
-    if length < LENGTH_FIELD {
-        return Err(Reason::Truncated { needed: LENGTH_FIELD, found: length });
-    }
-    let mut field = [0; LENGTH_FIELD as usize];
-    file.read_exact(&mut field)?;
-    let header_length = u64::from_le_bytes(field);
-    if header_length > MAX_HEADER {
-        return Err(Reason::HeaderTooLong { length: header_length, limit: MAX_HEADER });
-    }
-    let data_start = LENGTH_FIELD + header_length;
-    if data_start > length {
-        return Err(Reason::Truncated { needed: data_start, found: length });
-    }
-    let mut header = vec![0; header_length as usize];
-    file.read_exact(&mut header)?;
-
-    // Parsing also checks that shapes and types agree with offsets that leave no gap or overlap.
-    let metadata = serde_json::from_slice::<Metadata>(&header)
-        .map_err(|error| Reason::broken(error.to_string()))?;
-    let needed = data_start.saturating_add(metadata.data_len() as u64);
-    if needed > length {
-        return Err(Reason::Truncated { needed, found: length });
-    }
-    if needed < length {
-        return Err(Reason::TrailingBytes { extra: length - needed });
-    }
-
+    let (metadata, data_start) = header(&mut file, length)?;
     let info = pick(&metadata, name)?;
     let element = TYPES
         .iter()
@@ -81,12 +55,53 @@ pub(crate) fn read(
     Ok(extent.with(bytes))
 }
 
+/// The names of the tensors in a file of `length` bytes.
+///
+/// # Errors
+/// A [`Reason`] if the file is damaged.
+pub(crate) fn names(mut file: impl Read, length: u64) -> Result<Vec<String>, Reason> {
+    Ok(sorted_names(&header(&mut file, length)?.0))
+}
+
+/// The header of a file of `length` bytes, and where the data behind it starts.
+fn header(file: &mut impl Read, length: u64) -> Result<(Metadata, u64), Reason> {
+    if length < LENGTH_FIELD {
+        return Err(Reason::Truncated { needed: LENGTH_FIELD, found: length });
+    }
+    let mut field = [0; LENGTH_FIELD as usize];
+    file.read_exact(&mut field)?;
+    let header_length = u64::from_le_bytes(field);
+    if header_length > MAX_HEADER {
+        return Err(Reason::HeaderTooLong { length: header_length, limit: MAX_HEADER });
+    }
+    let data_start = LENGTH_FIELD + header_length;
+    if data_start > length {
+        return Err(Reason::Truncated { needed: data_start, found: length });
+    }
+    let mut text = vec![0; header_length as usize];
+    file.read_exact(&mut text)?;
+
+    // Parsing also checks that shapes and types agree with offsets that leave no gap or overlap.
+    let metadata = serde_json::from_slice::<Metadata>(&text)
+        .map_err(|error| Reason::broken(error.to_string()))?;
+    let needed = data_start.saturating_add(metadata.data_len() as u64);
+    if needed > length {
+        return Err(Reason::Truncated { needed, found: length });
+    }
+    if needed < length {
+        return Err(Reason::TrailingBytes { extra: length - needed });
+    }
+    Ok((metadata, data_start))
+}
+
+fn sorted_names(metadata: &Metadata) -> Vec<String> {
+    let mut names = metadata.offset_keys();
+    names.sort();
+    names
+}
+
 fn pick<'a>(metadata: &'a Metadata, name: Option<&str>) -> Result<&'a TensorInfo, Reason> {
-    let names = || {
-        let mut names = metadata.offset_keys();
-        names.sort();
-        names
-    };
+    let names = || sorted_names(metadata);
     match name {
         Some(name) => metadata
             .info(name)
