@@ -1,7 +1,9 @@
 //! What a fresh clone needs: `cargo xtask demo` shows the main job at work, `cargo xtask test` runs
 //! every check. Both say what they install before they install it.
 
+mod apt;
 mod demo;
+mod llvm;
 mod runner;
 mod suite;
 mod vulkan;
@@ -28,8 +30,8 @@ enum Task {
     Demo(Options),
     /// Run formatting, lints, documentation, every test, and the builds without default features.
     ///
-    /// Installs the software Vulkan device as the demo does, so that the WGSL tests have a device;
-    /// without one they are counted as skipped.
+    /// Installs the software Vulkan device as the demo does, so that the WGSL tests have a device, and
+    /// LLVM 22, so that the CDNA tests have a compiler; what has none is counted as skipped.
     Test(Options),
 }
 

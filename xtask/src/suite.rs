@@ -1,10 +1,12 @@
 //! `cargo xtask test`: every check there is.
 
 use crate::Options;
+use crate::llvm;
 use crate::runner::{self, Outcome, Runner, cargo};
 use crate::vulkan::{self, Wanted};
 
 const VULKAN: &str = "Vulkan device";
+const LLVM: &str = "LLVM 22";
 
 /// Title and command of each check. One profile throughout, and features that only add, so that
 /// dependencies are built once for the lints and once for the tests.
@@ -34,13 +36,14 @@ const TESTS: (&str, &str) = (
 
 /// Runs all checks, whether or not an earlier one failed; true if none did.
 pub(crate) fn run(options: Options) -> bool {
-    let titles = [VULKAN]
+    let titles = [VULKAN, LLVM]
         .into_iter()
         .chain(CHECKS.map(|(title, _)| title))
         .chain([TESTS.0])
         .collect::<Vec<_>>();
     let mut runner = Runner::new(&titles);
     let device = runner.step(VULKAN, || vulkan::ensure(Wanted::Any, !options.no_install));
+    let compiler = runner.step(LLVM, || llvm::ensure(!options.no_install));
     for (title, line) in CHECKS {
         runner.step(title, || run_check(line));
     }
@@ -57,6 +60,9 @@ pub(crate) fn run(options: Options) -> bool {
     let mut notes = Vec::new();
     if let Outcome::Skipped(why) = device {
         notes.push(format!("the tests of the WGSL backend had no device: {why}"));
+    }
+    if let Outcome::Skipped(why) = compiler {
+        notes.push(format!("the CDNA tests had no compiler: {why}"));
     }
     skips.sort();
     notes.push(format!("tests that skipped something: {}", skips.len()));

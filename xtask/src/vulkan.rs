@@ -7,9 +7,9 @@ use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
-use crate::runner::{Outcome, run};
+use crate::apt;
+use crate::runner::Outcome;
 
 const LOADER: &str = "libvulkan.so.1";
 
@@ -47,23 +47,8 @@ pub(crate) fn ensure(wanted: Wanted, install: bool) -> Outcome {
     if !install {
         return Outcome::Skipped(format!("{missing}, and --no-install was given"));
     }
-    let prefix = match apt_prefix() {
-        Ok(prefix) => prefix,
-        Err(why) => return Outcome::Skipped(format!("{missing}, and {why}")),
-    };
-    println!(
-        "about to install the software Vulkan device with apt-get: {}",
-        PACKAGES.join(" and ")
-    );
-    let apt_get = |arguments: &[&str]| {
-        let mut words = prefix.iter().chain(arguments).copied();
-        run(Command::new(words.next().unwrap_or("apt-get")).args(words))
-    };
-    // A source that cannot be refreshed does not mean that the packages cannot be had.
-    apt_get(&["apt-get", "update"]);
-    let install = ["apt-get", "install", "--yes", "--no-install-recommends"];
-    if let Outcome::Failed(why) = apt_get(&[&install[..], &PACKAGES].concat()) {
-        return Outcome::Skipped(format!("{missing}, and installing it did not work: {why}"));
+    if let Err(why) = apt::install("the software Vulkan device", &PACKAGES) {
+        return Outcome::Skipped(format!("{missing}, and {why}"));
     }
     match find(wanted) {
         Ok(manifest) => {
@@ -164,31 +149,6 @@ fn driver_is_there(manifest: &Path, libraries: &[PathBuf]) -> bool {
         Some(library) => in_folders(libraries, library),
         None => false,
     }
-}
-
-/// The words to put before `apt-get` here, or why it cannot be used.
-fn apt_prefix() -> Result<Vec<&'static str>, String> {
-    if !Path::new("/etc/debian_version").exists() {
-        return Err("this is neither Debian nor Ubuntu: install a Vulkan driver by hand".to_owned());
-    }
-    if output_of("id", &["-u"]).as_deref() == Some("0") {
-        Ok(vec!["env", "DEBIAN_FRONTEND=noninteractive"])
-    } else if output_of("sudo", &["-n", "true"]).is_some() {
-        Ok(vec!["sudo", "-n", "env", "DEBIAN_FRONTEND=noninteractive"])
-    } else {
-        Err(format!(
-            "installing needs root or sudo without a password: run `apt-get install {}` as root",
-            PACKAGES.join(" ")
-        ))
-    }
-}
-
-/// What a command printed, if it could be run and succeeded.
-fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
-    let output =
-        Command::new(program).args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).output();
-    let output = output.ok().filter(|output| output.status.success())?;
-    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 #[cfg(test)]

@@ -1,0 +1,93 @@
+//! What can go wrong before a kernel runs.
+
+use std::path::PathBuf;
+
+use crate::preshuffle::ConfigError;
+use crate::preshuffle::PackError;
+use crate::steps::StepError;
+use crate::target::Target;
+
+/// An error of the HIP backend, each with what was asked for and what is there.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HipError {
+    /// No compiler was found.
+    #[error(
+        "no HIP compiler found (looked for {searched}): install clang 20 or newer and lld \
+        (Debian and Ubuntu: apt-get install clang-22 lld-22), or ROCm 7, or set LAPIDARY_CLANG to a clang"
+    )]
+    CompilerNotFound {
+        /// What was looked for, in order.
+        searched: String,
+    },
+
+    /// A compiler was named that cannot be run.
+    #[error("{} cannot be used as a HIP compiler: {reason}", path.display())]
+    CompilerUnusable {
+        /// The program.
+        path: PathBuf,
+        /// What happened when it was asked for its version.
+        reason: String,
+    },
+
+    /// The compiler does not know the target.
+    #[error(
+        "{} is LLVM {version}, {target} needs LLVM {needed} or newer", path.display()
+    )]
+    CompilerTooOld {
+        /// The compiler.
+        path: PathBuf,
+        /// Its major version.
+        version: u32,
+        /// The target.
+        target: Target,
+        /// The oldest version that knows it.
+        needed: u32,
+    },
+
+    /// The compiler refused a kernel.
+    #[error("{kernel} does not compile for {target}:\n{log}")]
+    CompileFailed {
+        /// The kernel's source file.
+        kernel: &'static str,
+        /// The target.
+        target: Target,
+        /// What the compiler said.
+        log: String,
+    },
+
+    /// A file or a process could not be handled.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was attempted.
+        what: String,
+        /// The system's error.
+        source: std::io::Error,
+    },
+
+    /// A kernel configuration breaks a rule.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+
+    /// A step breaks a rule.
+    #[error(transparent)]
+    Step(#[from] StepError),
+
+    /// B cannot be packed, or was packed for another kernel.
+    #[error(transparent)]
+    Pack(#[from] PackError),
+
+    /// Assembly without the loop that was looked for.
+    #[error("{what}")]
+    Inspect {
+        /// What is missing.
+        what: String,
+    },
+}
+
+impl HipError {
+    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+        let what = what.into();
+        |source| Self::Io { what, source }
+    }
+}

@@ -1,0 +1,178 @@
+//! What a launch passes to the kernel.
+
+use bytemuck::{Pod, Zeroable};
+
+use super::config::{PreshuffleConfig, THREADS};
+use super::rules::ConfigError;
+
+/// The kernel's only argument, as `preshuffle/args.h` declares it. Pointers are device addresses;
+/// those a configuration does not use may be 0. Strides are in bytes.
+#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
+#[repr(C)]
+#[allow(clippy::exhaustive_structs, reason = "a binary interface")]
+#[allow(missing_docs, reason = "documented field by field in preshuffle/args.h")]
+pub struct Args {
+    pub a: u64,
+    pub b: u64,
+    pub c: u64,
+    pub row_scale: u64,
+    pub col_scale: u64,
+    pub bias: u64,
+    pub a_scale: u64,
+    pub b_scale: u64,
+    pub workspace: u64,
+    pub a_stride: u64,
+    pub c_stride: u64,
+    pub a_batch: u64,
+    pub b_batch: u64,
+    pub c_batch: u64,
+    pub m: u32,
+    pub n: u32,
+    pub k: u32,
+    pub k_bytes_b: u32,
+    pub tiles_m: u32,
+    pub tiles_n: u32,
+    pub tiles_k: u32,
+    pub splits: u32,
+    pub alpha: u32,
+    pub beta: u32,
+}
+
+/// The size of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::exhaustive_structs, reason = "a grid and a workgroup")]
+pub struct Launch {
+    /// Workgroups: tiles of C, matrices of the batch, ranges of K.
+    pub grid: [u32; 3],
+    /// Threads of a workgroup.
+    pub threads: u32,
+}
+
+impl Args {
+    /// Fills in sizes and tile counts; pointers and strides stay 0.
+    ///
+    /// `k_bytes_b` is the padded length of a packed column in bytes. `None` if a size leaves the
+    /// kernel's 32-bit counts.
+    #[must_use]
+    pub fn sizes(
+        config: &PreshuffleConfig,
+        [m, n, k]: [usize; 3],
+        k_bytes_b: usize,
+        splits: usize,
+    ) -> Option<Self> {
+        let [tile_m, tile_n, tile_k] = config.tile;
+        let to = |x: usize| u32::try_from(x).ok().filter(|&x| x <= i32::MAX as u32);
+        Some(Self {
+            m: to(m)?,
+            n: to(n)?,
+            k: to(k)?,
+            k_bytes_b: to(k_bytes_b)?,
+            tiles_m: to(m.div_ceil(tile_m))?,
+            tiles_n: to(n.div_ceil(tile_n))?,
+            tiles_k: to(k.div_ceil(tile_k))?,
+            splits: to(splits)?,
+            ..Self::default()
+        })
+    }
+
+    /// Checks that the 32-bit offsets within a workgroup's part of each operand reach its end.
+    ///
+    /// A workgroup addresses its rows of A and C, each of its waves its columns of B, from a 64-bit
+    /// base, so matrices may be of any size; rows may not be arbitrarily far apart.
+    ///
+    /// # Errors
+    /// [`ConfigError::Span`] for the first operand past 2³¹ bytes.
+    pub fn check_spans(&self, config: &PreshuffleConfig) -> Result<(), ConfigError> {
+        let [tile_m, tile_n, _] = config.tile.map(|x| x as u128);
+        let rows = tile_m.min(u128::from(self.m));
+        let limit = 1 << 31;
+        let workspace = u128::from(self.n).next_multiple_of(4) * 4;
+        let spans = [
+            ("bytes from a tile's first row of A to its end", rows * u128::from(self.a_stride)),
+            ("bytes from a tile's first row of C to its end", rows * u128::from(self.c_stride)),
+            ("bytes of a wave's columns of B", tile_n / 4 * u128::from(self.k_bytes_b)),
+            ("bytes of a tile's rows of sums", if config.split_k { rows * workspace } else { 0 }),
+            (
+                "strips along K times ranges of K",
+                u128::from(self.tiles_k) * (u128::from(self.splits) + 1),
+            ),
+        ];
+        match spans.into_iter().find(|&(_, span)| span >= limit) {
+            Some((what, requested)) => Err(ConfigError::Span { what, requested, limit }),
+            None => Ok(()),
+        }
+    }
+
+    /// The grid for these sizes.
+    ///
+    /// `None` past what a dispatch can count: 2³² − 1 threads along x, and HIP's 65536 workgroups
+    /// along y (the batch) and z (ranges of K).
+    #[must_use]
+    pub fn launch(&self, batch: usize) -> Option<Launch> {
+        let tiles = u64::from(self.tiles_m) * u64::from(self.tiles_n);
+        let tiles =
+            u32::try_from(tiles).ok().filter(|t| t.checked_mul(THREADS as u32).is_some())?;
+        let batch = u32::try_from(batch).ok().filter(|&b| b <= 65536)?;
+        (self.splits <= 65536)
+            .then_some(Launch { grid: [tiles, batch, self.splits], threads: THREADS as u32 })
+    }
+}
+
+impl Args {
+    /// Bytes of the workspace that split-K needs: raw sums of every range, rows padded to four.
+    #[must_use]
+    pub fn workspace_bytes(&self, batch: usize) -> u128 {
+        let row = u128::from(self.n).next_multiple_of(4) * 4;
+        batch as u128 * u128::from(self.splits) * u128::from(self.m) * row
+    }
+
+    /// The grid of the second pass of split-K: a thread for four elements of C. `None` past what a
+    /// dispatch can count, as for [`launch`](Self::launch).
+    #[must_use]
+    pub fn reduce_launch(&self, batch: usize) -> Option<Launch> {
+        let quads = u64::from(self.m) * u64::from(self.n).div_ceil(4);
+        let blocks = u32::try_from(quads.div_ceil(THREADS as u64)).ok()?;
+        blocks.checked_mul(THREADS as u32)?;
+        let batch = u32::try_from(batch).ok().filter(|&b| b <= 65536)?;
+        Some(Launch { grid: [blocks, batch, 1], threads: THREADS as u32 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::preshuffle::OperandType;
+    use crate::target::Target;
+
+    #[test]
+    fn the_binary_interface() {
+        // Nine pointers, five 64-bit strides, ten 32-bit numbers, no padding.
+        assert_eq!(size_of::<Args>(), 9 * 8 + 5 * 8 + 10 * 4);
+        assert_eq!(core::mem::offset_of!(Args, m), 112);
+    }
+
+    #[test]
+    fn rows_too_far_apart_are_refused_with_the_span() {
+        let config = PreshuffleConfig::new(Target::Gfx942, OperandType::E4m3Fnuz, [64, 256, 128]);
+        let mut args = Args::sizes(&config, [100_000, 100_000, 8320], 8320, 1).expect("it fits");
+        (args.a_stride, args.c_stride) = (8320, 400_000);
+        args.check_spans(&config).expect("C has 40 GB, a tile's rows span 25.6 MB");
+        args.a_stride = 1 << 25;
+        assert!(matches!(
+            args.check_spans(&config),
+            Err(ConfigError::Span { requested: 0x8000_0000, .. })
+        ));
+    }
+
+    #[test]
+    fn the_worked_example_has_1600_workgroups() {
+        let config = PreshuffleConfig::new(Target::Gfx942, OperandType::E4m3Fnuz, [64, 256, 128]);
+        let args = Args::sizes(&config, [5120, 5120, 8320], 8320, 1).expect("it fits");
+        assert_eq!((args.tiles_m, args.tiles_n, args.tiles_k), (80, 20, 65));
+        assert_eq!(args.launch(1).expect("it fits").grid, [1600, 1, 1]);
+        assert!(Args::sizes(&config, [1 << 32, 1, 1], 128, 1).is_none());
+        // 2^24 workgroups of 256 threads are one thread too many.
+        let large = Args::sizes(&config, [64 << 12, 256 << 12, 128], 128, 1).expect("it fits");
+        assert!(large.launch(1).is_none());
+    }
+}

@@ -1,0 +1,209 @@
+//! Which configuration a problem gets.
+
+use super::config::{ACopy, EpilogueTraits, OutputType, PreshuffleConfig};
+use super::operand::OperandType;
+use super::rules::ConfigError;
+use crate::target::Target;
+
+/// What the choice depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::exhaustive_structs, reason = "plain data that callers fill in")]
+pub struct ProblemClass {
+    /// Rows of C.
+    pub m: usize,
+    /// Columns of C.
+    pub n: usize,
+    /// Length of the inner dimension.
+    pub k: usize,
+    /// Matrices.
+    pub batch: usize,
+    /// Element type of A.
+    pub a: OperandType,
+    /// Element type of B.
+    pub b: OperandType,
+    /// Element type of C.
+    pub output: OutputType,
+    /// MX block scales.
+    pub block_scaled: bool,
+    /// The epilogue.
+    pub epilogue: EpilogueTraits,
+    /// Whether A's base address and row stride are multiples of 16 bytes.
+    pub a_aligned: bool,
+    /// Elements that C's base address, row stride and N are all multiples of.
+    pub c_alignment: usize,
+    /// Compute units of the device.
+    pub compute_units: usize,
+}
+
+/// A configuration, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Choice {
+    /// The configuration.
+    pub config: PreshuffleConfig,
+    /// Ranges of K that workgroups share; 1 without split-K.
+    pub splits: usize,
+    /// The reasons, one a decision.
+    pub reasons: Vec<String>,
+}
+
+/// Picks tile, copy, stores and split-K for a problem.
+///
+/// 16 rows and long strips for M ≤ 32, 64×256 with 128-byte strips
+/// above, 128×256 with direct copy for M ≥ 4096 where a lane copies 16 bytes at once (gfx950).
+///
+/// # Errors
+/// [`ConfigError`] where the types and the target do not go together.
+pub fn choose(target: Target, class: &ProblemClass) -> Result<Choice, ConfigError> {
+    let mut reasons = Vec::new();
+    let mut config = PreshuffleConfig {
+        b: class.b,
+        output: class.output,
+        block_scaled: class.block_scaled,
+        epilogue: class.epilogue,
+        ..PreshuffleConfig::new(target, class.a, [64, 256, 128])
+    };
+    (config.tile, config.copy) = tile(&config, class, &mut reasons);
+    if !class.a_aligned {
+        config.copy = ACopy::Guarded;
+        reasons
+            .push("guarded copy: A's base address or row stride is no multiple of 16 bytes".into());
+    }
+    config.c_vector = match class.c_alignment {
+        a if a.is_multiple_of(8) && config.output.bytes() == 2 => 8,
+        a if a.is_multiple_of(4) => 4,
+        _ => {
+            reasons
+                .push("single-element stores: N or C's rows are no multiple of 4 elements".into());
+            1
+        }
+    };
+    let [tile_m, tile_n, tile_k] = config.tile;
+    let tiles = class.m.div_ceil(tile_m) * class.n.div_ceil(tile_n) * class.batch;
+    if tiles >= 64 {
+        config.xcd_group = 4;
+        reasons.push("XCD-aware order: more tiles than eight XCDs share by chance".into());
+    }
+    let splits = splits(tiles, class.k.div_ceil(tile_k), class.compute_units);
+    if splits > 1 {
+        config.split_k = true;
+        reasons.push(format!(
+            "split-K by {splits}: {tiles} tiles leave most of {} compute units idle",
+            class.compute_units
+        ));
+    } else if config.c_vector == 8 {
+        config.c_shuffle = true;
+        reasons.push("C through LDS: stores of 16 bytes cover whole lines of C".into());
+    }
+    config.validate()?;
+    Ok(Choice { config, splits, reasons })
+}
+
+/// Tile and copy. Lengths along K are in bytes of A first, so that one rule serves every type.
+fn tile(
+    config: &PreshuffleConfig,
+    class: &ProblemClass,
+    reasons: &mut Vec<String>,
+) -> ([usize; 3], ACopy) {
+    let elements = |bytes: usize| (bytes * 8 / class.a.bits()).max(config.k_step());
+    if class.m <= 32 {
+        let tile_m = if class.m <= 16 { 16 } else { 32 };
+        // 512 bytes of K at 16 rows; narrow tiles, so that many workgroups pull on B.
+        let tile_n = if class.n > 64 * class.compute_units { 128 } else { 64 };
+        let strip = if tile_n == 128 { 256 } else { 512 };
+        reasons.push(format!(
+            "{tile_m} rows and {strip}-byte strips: M = {} is bound by the bandwidth of B",
+            class.m
+        ));
+        return ([tile_m, tile_n, elements(strip)], ACopy::Synchronous);
+    }
+    if class.m >= 4096 && config.target == Target::Gfx950 && class.a_aligned {
+        reasons.push(
+            "128x256 with direct copy: enough rows to halve the traffic of B, and 16 bytes a lane past the registers"
+                .into(),
+        );
+        return ([128, 256, elements(128)], ACopy::Direct);
+    }
+    let tile_n = if class.n <= 128 { 128 } else { 256 };
+    reasons.push(format!(
+        "64x{tile_n} with 128-byte strips: three waves a SIMD, and {} matrix instructions a strip",
+        PreshuffleConfig { tile: [64, tile_n, elements(128)], ..*config }.mfma_per_strip()
+    ));
+    ([64, tile_n, elements(128)], ACopy::Synchronous)
+}
+
+/// Ranges of K such that about all compute units have a tile, each range at least four strips long.
+fn splits(tiles: usize, strips: usize, compute_units: usize) -> usize {
+    if tiles == 0 || tiles * 2 > compute_units {
+        return 1;
+    }
+    (compute_units / tiles).min(strips / 4).clamp(1, 16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn class(m: usize, n: usize, k: usize, element: OperandType) -> ProblemClass {
+        ProblemClass {
+            m,
+            n,
+            k,
+            batch: 1,
+            a: element,
+            b: element,
+            output: OutputType::BF16,
+            block_scaled: element == OperandType::E2m1,
+            epilogue: EpilogueTraits::default(),
+            a_aligned: true,
+            c_alignment: 8,
+            compute_units: 304,
+        }
+    }
+
+    #[test]
+    fn the_worked_example_gets_the_guides_tile() {
+        let choice = choose(Target::Gfx942, &class(5120, 5120, 8320, OperandType::E4m3Fnuz))
+            .expect("a configuration");
+        assert_eq!(choice.config.tile, [64, 256, 128]);
+        assert_eq!((choice.config.lds_stage, choice.splits), (2, 1));
+        assert!(!choice.reasons.is_empty());
+    }
+
+    #[test]
+    fn every_type_and_size_gets_a_valid_configuration() {
+        for target in [Target::Gfx942, Target::Gfx950] {
+            for element in OperandType::ALL {
+                if element.only_on().is_some_and(|only| only != target)
+                    || element == OperandType::I4
+                {
+                    continue;
+                }
+                for m in [1, 16, 17, 33, 64, 1000, 5000] {
+                    for n in [1, 64, 300, 8192, 40960] {
+                        for k in [1, 128, 8192] {
+                            for (a_aligned, c_alignment) in [(true, 8), (true, 4), (false, 1)] {
+                                let class = ProblemClass {
+                                    a_aligned,
+                                    c_alignment,
+                                    ..class(m, n, k, element)
+                                };
+                                let choice = choose(target, &class);
+                                let choice = choice.unwrap_or_else(|e| panic!("{class:?}: {e}"));
+                                assert!(choice.splits == 1 || choice.config.split_k);
+                                assert!(choice.splits <= k.div_ceil(choice.config.tile[2]));
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn few_tiles_and_a_long_k_are_split() {
+        let choice =
+            choose(Target::Gfx942, &class(1, 6144, 7168, OperandType::E4m3Fnuz)).expect("one");
+        assert!(choice.splits > 1, "{choice:?}");
+    }
+}
