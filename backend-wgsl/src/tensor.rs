@@ -52,6 +52,18 @@ fn bound_bytes(element: ElementType, len: usize) -> Option<u64> {
     bytes.checked_next_multiple_of(4)
 }
 
+/// Elements that share bytes have no shader here, and tensors count in bytes.
+fn refuse_packed(element: ElementType) -> Result<(), Error> {
+    if !element.is_packed() {
+        return Ok(());
+    }
+    Err(Error::ElementTypeUnavailable {
+        backend: "wgsl".into(),
+        element,
+        needs: "a type of at least a byte: no shader decodes this one",
+    })
+}
+
 impl WgslTensor {
     /// `len` elements of a buffer the program already has, from byte `byte_offset` on.
     ///
@@ -60,13 +72,14 @@ impl WgslTensor {
     /// # Errors
     /// [`Error::LimitExceeded`] if the elements, rounded up to whole 32-bit words, reach past the
     /// buffer's end; [`Error::UnsupportedView`] if `byte_offset` is not a multiple of 4 or the usage
-    /// is missing.
+    /// is missing; [`Error::ElementTypeUnavailable`] for types of less than a byte.
     pub fn from_buffer(
         buffer: wgpu::Buffer,
         byte_offset: u64,
         element: ElementType,
         len: usize,
     ) -> Result<Self, Error> {
+        refuse_packed(element)?;
         if !byte_offset.is_multiple_of(4) {
             return Err(Error::UnsupportedView {
                 reason: format!("a tensor starts at a multiple of 4 bytes, not at {byte_offset}"),
@@ -97,6 +110,7 @@ impl WgslTensor {
 
 impl Wgsl {
     pub(crate) fn allocate(&self, element: ElementType, len: usize) -> Result<WgslTensor, Error> {
+        refuse_packed(element)?;
         let limit = self.inner.limits.buffer_bytes;
         let bytes = match allocated_bytes(element, len) {
             Some(bytes) if bytes <= limit => bytes,
@@ -322,5 +336,22 @@ impl Wgsl {
     pub(crate) async fn idle(&self) -> Result<(), Error> {
         self.inner.check_alive()?;
         Mapping::idle(Arc::clone(&self.inner)).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_that_share_bytes_have_no_tensors() {
+        for element in ElementType::ALL {
+            let refused = matches!(
+                refuse_packed(element),
+                Err(Error::ElementTypeUnavailable { element: found, .. }) if found == element
+            );
+            let packed = matches!(element, ElementType::I4 | ElementType::F4E2M1);
+            assert_eq!(refused, packed, "{element}");
+        }
     }
 }

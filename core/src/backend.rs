@@ -2,10 +2,10 @@
 
 use core::future::Future;
 
+pub use crate::args::{Args, BOperand};
 use crate::element::ElementType;
-use crate::error::{Error, Operand};
+use crate::error::Error;
 use crate::kernel::KernelChoice;
-use crate::layout::Placement;
 use crate::operands::Operands;
 use crate::problem::Problem;
 use crate::view::AnyMatrixMut;
@@ -154,170 +154,6 @@ impl<'a, T> From<&'a T> for TensorSlice<'a, T> {
     }
 }
 
-/// B as it is, or as [`Backend::pack_b`] prepared it.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum BOperand<'a, B: Backend> {
-    /// In the layout the problem states.
-    Plain(TensorSlice<'a, B::Tensor>),
-    /// In the layout the plan's kernel likes best.
-    Packed(&'a B::PackedB),
-}
-
-/// The operands of one execution, on the device.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct Args<'a, B: Backend> {
-    /// The left factor.
-    pub a: TensorSlice<'a, B::Tensor>,
-    /// The right factor.
-    pub b: BOperand<'a, B>,
-    /// The output; read first when beta ≠ 0.
-    pub c: TensorSlice<'a, B::Tensor>,
-    /// One value a column, when the problem has a bias.
-    pub bias: Option<TensorSlice<'a, B::Tensor>>,
-}
-
-impl<'a, B: Backend> Args<'a, B> {
-    /// A, B and C; each a tensor, or a [`TensorSlice`] that starts inside one.
-    pub fn new(
-        a: impl Into<TensorSlice<'a, B::Tensor>>,
-        b: impl Into<TensorSlice<'a, B::Tensor>>,
-        c: impl Into<TensorSlice<'a, B::Tensor>>,
-    ) -> Self {
-        Self { a: a.into(), b: BOperand::Plain(b.into()), c: c.into(), bias: None }
-    }
-
-    /// A, a packed B, and C.
-    pub fn with_packed_b(
-        a: impl Into<TensorSlice<'a, B::Tensor>>,
-        b: &'a B::PackedB,
-        c: impl Into<TensorSlice<'a, B::Tensor>>,
-    ) -> Self {
-        Self { a: a.into(), b: BOperand::Packed(b), c: c.into(), bias: None }
-    }
-
-    /// Adds the bias.
-    #[must_use]
-    pub fn bias(mut self, bias: impl Into<TensorSlice<'a, B::Tensor>>) -> Self {
-        self.bias = Some(bias.into());
-        self
-    }
-
-    /// Checks tensors against a problem: element types, bounds, and C apart from the inputs.
-    ///
-    /// Backends call it first in [`Backend::execute`]. A and B are not looked at where the problem
-    /// does not read them.
-    ///
-    /// # Errors
-    /// [`Error::ElementTypeMismatch`], [`Error::ViewOutOfBounds`], [`Error::MissingOperand`],
-    /// [`Error::UnexpectedOperand`], [`Error::BiasLength`] or [`Error::Aliasing`].
-    pub fn check(&self, problem: &Problem) -> Result<(), Error> {
-        if problem.is_empty() {
-            return Ok(());
-        }
-        let c =
-            Placement { offset: self.c.offset, shape: problem.c_shape(), layout: problem.c_layout };
-        check_tensor(Operand::C, self.c.tensor, c, problem.c)?;
-        if problem.reads_factors() {
-            let a = Placement {
-                offset: self.a.offset,
-                shape: problem.a_shape(),
-                layout: problem.a_layout,
-            };
-            check_tensor(Operand::A, self.a.tensor, a, problem.a)?;
-            check_apart(self.c.tensor, c, Operand::A, self.a.tensor, a)?;
-            if let BOperand::Plain(b) = &self.b {
-                let place = Placement {
-                    offset: b.offset,
-                    shape: problem.b_shape(),
-                    layout: problem.b_layout,
-                };
-                check_tensor(Operand::B, b.tensor, place, problem.b)?;
-                check_apart(self.c.tensor, c, Operand::B, b.tensor, place)?;
-            }
-        }
-        match (&self.bias, problem.bias) {
-            (None, false) => Ok(()),
-            (None, true) => Err(Error::MissingOperand {
-                operand: Operand::Bias,
-                why: "the problem adds a bias",
-            }),
-            (Some(_), false) => Err(Error::UnexpectedOperand {
-                operand: Operand::Bias,
-                why: "the problem adds none",
-            }),
-            (Some(bias), true) => {
-                let available = bias.tensor.len().saturating_sub(bias.offset);
-                if available < problem.n {
-                    return Err(Error::BiasLength { found: available, expected: problem.n });
-                }
-                let place = Placement {
-                    offset: bias.offset,
-                    shape: crate::layout::Shape::new(1, problem.n),
-                    layout: crate::layout::Layout::row_major(1, problem.n),
-                };
-                check_tensor(Operand::Bias, bias.tensor, place, problem.bias_element())?;
-                check_apart(self.c.tensor, c, Operand::Bias, bias.tensor, place)
-            }
-        }
-    }
-}
-
-fn check_tensor<T: Tensor>(
-    operand: Operand,
-    tensor: &T,
-    place: Placement,
-    expected: ElementType,
-) -> Result<(), Error> {
-    if tensor.element() != expected {
-        return Err(Error::ElementTypeMismatch { operand, found: tensor.element(), expected });
-    }
-    place.check_bounds(tensor.len())
-}
-
-/// Refuses an input that shares elements with C.
-///
-/// Views of equal element size and alignment are compared exactly where [`Placement::overlaps`] is
-/// exact, others by the bytes they span.
-fn check_apart<T: Tensor>(
-    c_tensor: &T,
-    c: Placement,
-    operand: Operand,
-    tensor: &T,
-    input: Placement,
-) -> Result<(), Error> {
-    if !c_tensor.same_allocation(tensor) {
-        return Ok(());
-    }
-    let bytes = |tensor: &T, place: &Placement| {
-        let span = place.span()?;
-        let size = tensor.element().size();
-        Some((tensor.byte_offset() + span.start * size, tensor.byte_offset() + span.end * size))
-    };
-    let (Some((c_first, c_end)), Some((first, end))) = (bytes(c_tensor, &c), bytes(tensor, &input))
-    else {
-        return Ok(());
-    };
-    if c_first >= end || first >= c_end {
-        return Ok(());
-    }
-    let size = c_tensor.element().size();
-    let comparable = size == tensor.element().size()
-        && c_tensor.byte_offset().is_multiple_of(size)
-        && tensor.byte_offset().is_multiple_of(size);
-    if comparable {
-        let shift = |tensor: &T, place: Placement| Placement {
-            offset: place.offset + tensor.byte_offset() / size,
-            ..place
-        };
-        if !shift(c_tensor, c).overlaps(&shift(tensor, input)) {
-            return Ok(());
-        }
-    }
-    Err(Error::Aliasing { operand, c_first, c_end, first, end })
-}
-
 /// How far a long piece of work has come: parts done, and parts in all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::exhaustive_structs, reason = "a count and its total")]
@@ -328,7 +164,8 @@ pub struct Progress {
     pub total: u64,
 }
 
-/// Something that computes `C = activation(alpha · A · B + beta · C + bias)`.
+/// Something that computes `C = activation(alpha · A · B + beta · C + bias)`, with A and B scaled
+/// where the problem says so.
 ///
 /// # The numerical contract
 /// Every implementation keeps it, for every kernel it has:
@@ -340,7 +177,9 @@ pub struct Progress {
 /// - **M, N or batch 0 does nothing** and succeeds.
 /// - **Only C's own elements are written.** Gaps between rows, neighbours in a shared word, and
 ///   everything outside the view keep their bits.
-/// - **C may not share an element with A, B or the bias**: that is an error, found before anything
+/// - **Scales belong to A and B**: they are read where those are, and multiply the product before
+///   anything is added (see [`Problem`]).
+/// - **C may not share an element with A, B, their scales or the bias**: that is an error, found before anything
 ///   is written. Blocks of one matrix that do not overlap are fine.
 /// - **Accumulation** is in the problem's accumulator type, in any order and with or without fused
 ///   multiply-add. The error of each element is at most `γ_K · |alpha| · Σ|a||b|` plus the rounding

@@ -14,6 +14,14 @@ pub enum Operand {
     C,
     /// The vector added to every row of the result, one value a column.
     Bias,
+    /// The scale of each row of A.
+    RowScale,
+    /// The scale of each column of B.
+    ColScale,
+    /// The scales of A's blocks along K.
+    BlockScalesA,
+    /// The scales of B's blocks along K.
+    BlockScalesB,
 }
 
 impl core::fmt::Display for Operand {
@@ -23,6 +31,10 @@ impl core::fmt::Display for Operand {
             Self::B => "B",
             Self::C => "C",
             Self::Bias => "bias",
+            Self::RowScale => "the row scale of A",
+            Self::ColScale => "the column scale of B",
+            Self::BlockScalesA => "the block scales of A",
+            Self::BlockScalesB => "the block scales of B",
         })
     }
 }
@@ -86,6 +98,66 @@ pub enum Error {
         bytes: usize,
         /// The element type they should hold.
         element: ElementType,
+    },
+
+    /// A view of a type that shares bytes would start a line inside a byte.
+    #[error("a view of {element}, two elements a byte, needs {rule}, it is {value}")]
+    PackedView {
+        /// The element type.
+        element: ElementType,
+        /// What is needed.
+        rule: &'static str,
+        /// The offset or stride found, in elements.
+        value: i128,
+    },
+
+    /// A vector of scales does not have the length that the problem needs.
+    #[error("{operand} has {found} values, the problem needs {expected}")]
+    ScaleLength {
+        /// Which scales.
+        operand: Operand,
+        /// Values given.
+        found: usize,
+        /// Values needed.
+        expected: usize,
+    },
+
+    /// K is not a whole number of blocks that share a scale.
+    #[error(
+        "K = {k} is not a multiple of {block}: with block scales every {block} elements along K \
+        share one; fill up A and B with zeros to K = {}", .k.next_multiple_of(*.block)
+    )]
+    PartialScaleBlock {
+        /// The inner dimension.
+        k: usize,
+        /// Elements of a block.
+        block: usize,
+    },
+
+    /// Scales that have no meaning for the element types of the problem.
+    #[error("{scales} are not supported for {a} x {b} -> {c}: {rule}")]
+    ScalesUnsupported {
+        /// Which scales.
+        scales: &'static str,
+        /// Element type of A.
+        a: ElementType,
+        /// Element type of B.
+        b: ElementType,
+        /// Element type of C.
+        c: ElementType,
+        /// The rule that is broken.
+        rule: &'static str,
+    },
+
+    /// This backend, or this check, has no scales.
+    #[error("{scales} are not available with {what}: {needs}")]
+    ScalesUnavailable {
+        /// The backend and device, or the check.
+        what: String,
+        /// Which scales.
+        scales: &'static str,
+        /// What would be needed.
+        needs: &'static str,
     },
 
     /// Two elements of an output share one place in memory.
@@ -208,9 +280,9 @@ pub enum Error {
         value: f64,
     },
 
-    /// The sum of K products of two `i8` may leave the range of the `i32` accumulator.
+    /// The sum of K integer products may leave the range of the `i32` accumulator.
     #[error(
-        "K = {k} exceeds {limit}: a sum of more i8 products can leave the i32 accumulator; \
+        "K = {k} exceeds {limit}: a sum of more such products can leave the i32 accumulator; \
         ask for wrapping arithmetic if that is meant"
     )]
     AccumulatorOverflow {

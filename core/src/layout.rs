@@ -1,5 +1,7 @@
 //! Strides, and the arithmetic that proves a view stays inside its storage.
 
+use crate::element::ElementType;
+
 /// Where element (row, column) of matrix `b` lies, relative to element (0, 0) of matrix 0:
 /// `b · batch_stride + row · row_stride + column · col_stride`, in elements.
 ///
@@ -238,6 +240,37 @@ impl Placement {
             reached: if first < 0 { first } else { last },
             len,
         })
+    }
+
+    /// Checks that a view of a type of less than a byte keeps its lines on whole bytes: rows or
+    /// columns are contiguous (stride 1), and the offset and every other stride in use are even.
+    /// Views of other types pass.
+    ///
+    /// # Errors
+    /// [`Error::PackedView`](crate::Error::PackedView) with the offset or stride.
+    pub fn check_packed(&self, element: ElementType) -> Result<(), crate::Error> {
+        if !element.is_packed() || self.shape.is_empty() {
+            return Ok(());
+        }
+        let Shape { batch, rows, cols } = self.shape;
+        let Layout { row_stride, col_stride, batch_stride } = self.layout;
+        let error = |rule, value| Err(crate::Error::PackedView { element, rule, value });
+        if !self.offset.is_multiple_of(2) {
+            return error("an even offset", self.offset as i128);
+        }
+        if batch > 1 && batch_stride % 2 != 0 {
+            return error("an even batch stride", batch_stride as i128);
+        }
+        let by_rows = cols == 1 || col_stride == 1;
+        let by_columns = rows == 1 || row_stride == 1;
+        match (by_rows, by_columns) {
+            (true, true) if rows == 1 || cols == 1 => Ok(()),
+            (true, _) if row_stride % 2 == 0 => Ok(()),
+            (true, _) => error("an even row stride", row_stride as i128),
+            (false, true) if col_stride % 2 == 0 => Ok(()),
+            (false, true) => error("an even column stride", col_stride as i128),
+            (false, false) => error("a row or column stride of 1", col_stride as i128),
+        }
     }
 
     /// Checks that no two elements share a place, as an output must.

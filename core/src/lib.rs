@@ -74,13 +74,16 @@
 //! - `ndarray`, `faer`: [`MatrixRef`] and [`MatrixMut`] of these crates' arrays, without a copy;
 //! - `testing`: seeded data, shapes and canary storages for tests of backends.
 
+mod args;
 pub mod backend;
 pub mod element;
 mod epilogue;
 mod error;
+pub mod format;
 mod gemm;
 mod kernel;
 pub mod layout;
+mod narrow;
 mod operands;
 pub mod oracle;
 pub mod policy;
@@ -104,12 +107,14 @@ pub use cpu::{Cpu, CpuPackedB, CpuPlan, CpuTensor};
 pub use element::{Element, ElementType};
 pub use epilogue::{Activation, SQRT_2_OVER_PI};
 pub use error::{Error, Operand};
+pub use format::{FloatFormat, Overflow, Specials};
 pub use gemm::{Gemm, GemmPlan, Output};
 pub use half::{bf16, f16};
 pub use kernel::{KernelChoice, Occupancy};
 pub use layout::{Layout, Placement, Shape};
+pub use narrow::{E8M0, F8E4M3, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz};
 pub use operands::Operands;
-pub use problem::{MAX_K_I8, Problem};
+pub use problem::{MAX_K_I8, MAX_K_I8_I4, MX_BLOCK, Problem};
 pub use view::{AnyMatrixMut, AnyMatrixRef, AnyVectorRef, Matrix, MatrixMut, MatrixRef};
 
 /// The names most programs need, to import at once.

@@ -17,12 +17,31 @@ pub struct Operands<'a> {
     pub c: Option<AnyMatrixRef<'a>>,
     /// One value a column of C.
     pub bias: Option<AnyVectorRef<'a>>,
+    /// An f32 for each row of A, matrix after matrix.
+    pub row_scale: Option<AnyVectorRef<'a>>,
+    /// An f32 for each column of B, matrix after matrix.
+    pub col_scale: Option<AnyVectorRef<'a>>,
+    /// An e8m0 for each 32 elements along K of each row of A: those of a row one after the other,
+    /// row after row, matrix after matrix.
+    pub a_block_scales: Option<AnyVectorRef<'a>>,
+    /// An e8m0 for each 32 elements along K of each column of B: those of a column one after the
+    /// other, column after column, matrix after matrix.
+    pub b_block_scales: Option<AnyVectorRef<'a>>,
 }
 
 impl<'a> Operands<'a> {
     /// A and B.
     pub fn new(a: impl Into<AnyMatrixRef<'a>>, b: impl Into<AnyMatrixRef<'a>>) -> Self {
-        Self { a: a.into(), b: b.into(), c: None, bias: None }
+        Self {
+            a: a.into(),
+            b: b.into(),
+            c: None,
+            bias: None,
+            row_scale: None,
+            col_scale: None,
+            a_block_scales: None,
+            b_block_scales: None,
+        }
     }
 
     /// Adds the matrix that beta scales.
@@ -39,8 +58,34 @@ impl<'a> Operands<'a> {
         self
     }
 
+    /// Adds the scales of A's rows.
+    #[must_use]
+    pub fn row_scale(mut self, scale: impl Into<AnyVectorRef<'a>>) -> Self {
+        self.row_scale = Some(scale.into());
+        self
+    }
+
+    /// Adds the scales of B's columns.
+    #[must_use]
+    pub fn col_scale(mut self, scale: impl Into<AnyVectorRef<'a>>) -> Self {
+        self.col_scale = Some(scale.into());
+        self
+    }
+
+    /// Adds the scales of A's and B's blocks along K.
+    #[must_use]
+    pub fn block_scales(
+        mut self,
+        a: impl Into<AnyVectorRef<'a>>,
+        b: impl Into<AnyVectorRef<'a>>,
+    ) -> Self {
+        self.a_block_scales = Some(a.into());
+        self.b_block_scales = Some(b.into());
+        self
+    }
+
     /// The problem these operands state: sizes, batch, element types and layouts from the views,
-    /// `c` as the output type, a bias if there is one; alpha 1, beta 0 and no activation.
+    /// `c` as the output type, a bias and scales if given; alpha 1, beta 0 and no activation.
     ///
     /// # Errors
     /// [`Error::InnerDimensionMismatch`] if A's columns are not B's rows, and
@@ -54,7 +99,10 @@ impl<'a> Operands<'a> {
             .batch(a.batch)
             .a_layout(self.a.placement().layout)
             .b_layout(self.b.placement().layout)
-            .bias(self.bias.is_some());
+            .bias(self.bias.is_some())
+            .row_scale(self.row_scale.is_some())
+            .col_scale(self.col_scale.is_some())
+            .block_scales(self.a_block_scales.is_some() || self.b_block_scales.is_some());
         problem.a = self.a.element();
         problem.b = self.b.element();
         problem.c = c;
@@ -73,7 +121,8 @@ impl<'a> Operands<'a> {
     /// # Errors
     /// [`Error::InnerDimensionMismatch`], [`Error::ShapeMismatch`],
     /// [`Error::ElementTypeMismatch`], [`Error::MissingOperand`],
-    /// [`Error::UnexpectedOperand`] or [`Error::BiasLength`].
+    /// [`Error::UnexpectedOperand`], [`Error::BiasLength`], [`Error::ScaleLength`], or what
+    /// [`Problem::validate`] says about scales.
     pub fn check(&self, problem: &Problem) -> Result<(), Error> {
         let (a, b) = (self.a.shape(), self.b.shape());
         if a.cols != b.rows {
@@ -88,6 +137,14 @@ impl<'a> Operands<'a> {
                 operand: Operand::C,
                 why: "beta is not 0, so C is read",
             });
+        }
+        for (operand, scales) in [
+            (Operand::RowScale, self.row_scale),
+            (Operand::ColScale, self.col_scale),
+            (Operand::BlockScalesA, self.a_block_scales),
+            (Operand::BlockScalesB, self.b_block_scales),
+        ] {
+            problem.check_scale(operand, scales.map(|s| (s.len(), s.element())))?;
         }
         match (&self.bias, problem.bias) {
             (None, true) => Err(Error::MissingOperand {

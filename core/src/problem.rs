@@ -2,11 +2,17 @@
 
 use crate::element::ElementType;
 use crate::epilogue::Activation;
-use crate::error::{Error, Operand};
+use crate::error::Operand;
 use crate::layout::{Layout, Shape};
 
 /// The largest K whose sum of `i8` products always fits an `i32`: 131,071 · 128² < 2³¹.
 pub const MAX_K_I8: usize = 131_071;
+
+/// The largest K whose sum of `i8`·`i4` products always fits an `i32`: 2,097,151 · 128 · 8 < 2³¹.
+pub const MAX_K_I8_I4: usize = 2_097_151;
+
+/// Elements along K that share a block scale (OCP Microscaling Formats, revision 1.0).
+pub const MX_BLOCK: usize = 32;
 
 /// One matrix product, `C = activation(alpha · A · B + beta · C + bias)`, as plain data.
 ///
@@ -18,11 +24,26 @@ pub const MAX_K_I8: usize = 131_071;
 /// |-|-|-|-|
 /// | f64 | f64 | f64 | f64 (CPU backend) |
 /// | f32, f16 or bf16 (both the same) | f32, f16 or bf16 | f32 | f32 |
+/// | fp8, e4m3 or e5m2 (both FNUZ or both OCP) | f32, f16 or bf16 | f32 | f32 |
+/// | OCP fp8 or f4e2m1, with block scales (MXFP8, MXFP4) | f32, f16 or bf16 | f32 | f32 |
 /// | i8 | i32 | i32 | i32 |
 /// | i8 | f32, f16, bf16 or i8 | f32 | i32, then f32 |
+/// | i8, i4 (W4A8) | i32 | i32 | i32 |
+/// | i8, i4 (W4A8) | f32, f16 or bf16 | f32 | i32, then f32 |
 ///
 /// alpha and beta are used in the bias's type: rounded to f32 once, or, with i32 output, required
 /// to be integers. In i32 output, everything after the sum over K is modulo 2³².
+///
+/// # Scales
+/// - `row_scale`, one f32 a row of A, and `col_scale`, one f32 a column of B (of every matrix of
+///   the batch): the sum over K of row i and column j is multiplied by both, and by alpha, before
+///   beta·C and the bias are added. Where the bias is f32.
+/// - `block_scales`: every [`MX_BLOCK`] elements along K of a row of A, and of a column of B, share
+///   an e8m0 scale that multiplies each of them. For OCP fp8 and f4e2m1, which cannot do without.
+///   K must be a whole number of blocks.
+///
+/// A scale of a whole tensor is a factor of alpha. Where A and B are not read (alpha = 0 or K = 0),
+/// their scales are not read either.
 ///
 /// # Examples
 /// ```
@@ -64,8 +85,15 @@ pub struct Problem {
     pub bias: bool,
     /// What is applied last. The default is nothing.
     pub activation: Activation,
-    /// Whether an i8 sum past [`MAX_K_I8`] may wrap modulo 2³². The default is no.
+    /// Whether an integer sum past [`MAX_K_I8`] ([`MAX_K_I8_I4`] for i4) may wrap modulo 2³². The
+    /// default is no.
     pub wrapping: bool,
+    /// Whether each row of A has an f32 scale. The default is no.
+    pub row_scale: bool,
+    /// Whether each column of B has an f32 scale. The default is no.
+    pub col_scale: bool,
+    /// Whether A and B have an e8m0 scale for every [`MX_BLOCK`] elements along K. The default is no.
+    pub block_scales: bool,
 }
 
 impl Problem {
@@ -88,6 +116,9 @@ impl Problem {
             bias: false,
             activation: Activation::None,
             wrapping: false,
+            row_scale: false,
+            col_scale: false,
+            block_scales: false,
         }
     }
 
@@ -97,6 +128,35 @@ impl Problem {
         self.a = ab;
         self.b = ab;
         self.c = c;
+        self
+    }
+
+    /// Sets the element types of A and B where they differ.
+    #[must_use]
+    pub fn factors(mut self, a: ElementType, b: ElementType) -> Self {
+        self.a = a;
+        self.b = b;
+        self
+    }
+
+    /// Says whether each row of A has a scale.
+    #[must_use]
+    pub fn row_scale(mut self, row_scale: bool) -> Self {
+        self.row_scale = row_scale;
+        self
+    }
+
+    /// Says whether each column of B has a scale.
+    #[must_use]
+    pub fn col_scale(mut self, col_scale: bool) -> Self {
+        self.col_scale = col_scale;
+        self
+    }
+
+    /// Says whether blocks along K of A and B have scales.
+    #[must_use]
+    pub fn block_scales(mut self, block_scales: bool) -> Self {
+        self.block_scales = block_scales;
         self
     }
 
@@ -135,7 +195,7 @@ impl Problem {
         self
     }
 
-    /// Allows an i8 sum to wrap modulo 2³².
+    /// Allows an integer sum to wrap modulo 2³².
     #[must_use]
     pub fn wrapping(mut self, wrapping: bool) -> Self {
         self.wrapping = wrapping;
@@ -215,161 +275,69 @@ impl Problem {
         self.beta != 0.0
     }
 
+    /// Whether there are scales of any kind.
+    #[must_use]
+    pub const fn has_scales(&self) -> bool {
+        self.row_scale || self.col_scale || self.block_scales
+    }
+
+    /// The kinds of scales in words, for messages.
+    #[must_use]
+    pub const fn scale_names(&self) -> &'static str {
+        match (self.row_scale || self.col_scale, self.block_scales) {
+            (true, true) => "row or column scales and block scales",
+            (true, false) => "row or column scales",
+            (false, true) => "block scales",
+            (false, false) => "no scales",
+        }
+    }
+
+    /// How many scales of a kind the problem has, 0 where it has none, saturating; `operand` is one
+    /// of the four kinds of scales.
+    ///
+    /// A value for each row of A, matrix after matrix; each column of B likewise; and for each of
+    /// these lines its K/32 blocks, one after the other.
+    #[must_use]
+    pub fn scale_count(&self, operand: Operand) -> usize {
+        let (stated, line, blocks) = match operand {
+            Operand::RowScale => (self.row_scale, self.m, 1),
+            Operand::ColScale => (self.col_scale, self.n, 1),
+            Operand::BlockScalesA => (self.block_scales, self.m, self.k / MX_BLOCK),
+            Operand::BlockScalesB => (self.block_scales, self.n, self.k / MX_BLOCK),
+            Operand::A | Operand::B | Operand::C | Operand::Bias => (false, 0, 0),
+        };
+        if stated { self.batch.saturating_mul(line).saturating_mul(blocks) } else { 0 }
+    }
+
     /// Multiplications and additions of the product: 2·batch·M·N·K.
     #[must_use]
     pub fn flops(&self) -> f64 {
         2.0 * self.batch as f64 * self.m as f64 * self.n as f64 * self.k as f64
     }
 
-    /// The fewest bytes that must move: A, B and C once each (C twice when it is read).
+    /// The fewest bytes that must move: A, B, their scales and C once each (C twice when it is read).
     #[must_use]
     pub fn min_bytes(&self) -> f64 {
         let batch = self.batch as f64;
         let (m, n, k) = (self.m as f64, self.n as f64, self.k as f64);
         let c = m * n * self.c.size() as f64 * if self.reads_c() { 2.0 } else { 1.0 };
-        batch * (m * k * self.a.size() as f64 + k * n * self.b.size() as f64 + c)
-    }
-
-    /// Checks everything that does not depend on a device or on the operands' storage.
-    ///
-    /// # Errors
-    /// [`Error::ElementTypesUnsupported`], [`Error::FactorNotInteger`],
-    /// [`Error::AccumulatorOverflow`], [`Error::ActivationUnsupported`],
-    /// [`Error::OutputOverlapsItself`] or [`Error::LimitExceeded`], each with its numbers.
-    pub fn validate(&self) -> Result<(), Error> {
-        self.validate_elements()?;
-        if self.c == ElementType::I32 {
-            check_integer_factor("alpha", self.alpha)?;
-            check_integer_factor("beta", self.beta)?;
-            if !matches!(self.activation, Activation::None | Activation::Relu) {
-                return Err(Error::ActivationUnsupported {
-                    activation: self.activation.name(),
-                    element: self.c,
-                });
-            }
-        }
-        if self.accumulator() == ElementType::I32
-            && !self.wrapping
-            && self.reads_factors()
-            && self.k > MAX_K_I8
-        {
-            return Err(Error::AccumulatorOverflow { k: self.k, limit: MAX_K_I8 });
-        }
-        for (shape, size, what) in [
-            (self.a_shape(), self.a.size(), "bytes of A"),
-            (self.b_shape(), self.b.size(), "bytes of B"),
-            (self.c_shape(), self.c.size(), "bytes of C"),
-        ] {
-            let bytes = shape
-                .to_array()
-                .iter()
-                .try_fold(size as u128, |total, &d| total.checked_mul(d as u128))
-                .unwrap_or(u128::MAX);
-            if bytes > isize::MAX as u128 {
-                return Err(Error::LimitExceeded {
-                    what,
-                    requested: bytes,
-                    limit: isize::MAX as u128,
-                });
-            }
-        }
-        crate::layout::Placement { offset: 0, shape: self.c_shape(), layout: self.c_layout }
-            .check_injective()
-    }
-
-    fn validate_elements(&self) -> Result<(), Error> {
-        use ElementType as E;
-        let rule = match (self.a, self.b, self.c) {
-            (E::F64, E::F64, E::F64) => return Ok(()),
-            (E::F64, E::F64, _) => "f64 operands give f64",
-            (a, b, _) if a != b => "A and B must have the same element type",
-            (E::F32 | E::F16 | E::BF16, _, E::F32 | E::F16 | E::BF16) => return Ok(()),
-            (E::F32 | E::F16 | E::BF16, _, _) => "float operands give f32, f16 or bf16",
-            (E::I8, _, E::I32 | E::F32 | E::F16 | E::BF16 | E::I8) => return Ok(()),
-            (E::I8, _, _) => "i8 operands give i32, f32, f16, bf16 or i8",
-            _ => "operands are f64, f32, f16, bf16 or i8",
-        };
-        Err(Error::ElementTypesUnsupported { a: self.a, b: self.b, c: self.c, rule })
-    }
-
-    /// Checks an operand's shape and element type against the problem.
-    pub(crate) fn check_operand(
-        &self,
-        operand: Operand,
-        shape: Shape,
-        element: ElementType,
-    ) -> Result<(), Error> {
-        let (expected, expected_element) = match operand {
-            Operand::A => (self.a_shape(), self.a),
-            Operand::B => (self.b_shape(), self.b),
-            Operand::C | Operand::Bias => (self.c_shape(), self.c),
-        };
-        if shape != expected {
-            return Err(Error::ShapeMismatch {
-                operand,
-                found: shape.to_array(),
-                expected: expected.to_array(),
-            });
-        }
-        if element != expected_element {
-            return Err(Error::ElementTypeMismatch {
-                operand,
-                found: element,
-                expected: expected_element,
-            });
-        }
-        Ok(())
+        let factors = (m * k * self.a.bits() as f64 + k * n * self.b.bits() as f64) / 8.0;
+        let scales: f64 = SCALES
+            .iter()
+            .map(|&(operand, element)| (self.scale_count(operand) * element.size()) as f64)
+            .sum();
+        batch * (factors + c) + scales
     }
 }
 
-fn check_integer_factor(name: &'static str, value: f64) -> Result<(), Error> {
-    let integer =
-        value.fract() == 0.0 && value >= f64::from(i32::MIN) && value <= f64::from(i32::MAX);
-    if integer { Ok(()) } else { Err(Error::FactorNotInteger { name, value }) }
-}
+/// The kinds of scales and their element types.
+pub(crate) const SCALES: [(Operand, ElementType); 4] = [
+    (Operand::RowScale, ElementType::F32),
+    (Operand::ColScale, ElementType::F32),
+    (Operand::BlockScalesA, ElementType::E8M0),
+    (Operand::BlockScalesB, ElementType::E8M0),
+];
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_largest_k_cannot_overflow_and_the_next_can() {
-        assert!(MAX_K_I8 as i64 * 128 * 128 <= i64::from(i32::MAX));
-        assert!((MAX_K_I8 as i64 + 1) * 128 * 128 > i64::from(i32::MAX));
-        let problem = Problem::new(1, 1, MAX_K_I8 + 1).elements(ElementType::I8, ElementType::I32);
-        assert!(matches!(
-            problem.validate(),
-            Err(Error::AccumulatorOverflow { k: 131_072, limit: 131_071 })
-        ));
-        assert!(problem.wrapping(true).validate().is_ok());
-    }
-
-    #[test]
-    fn integer_output_wants_integer_factors() {
-        let problem = Problem::new(2, 2, 2).elements(ElementType::I8, ElementType::I32);
-        assert!(problem.clone().alpha(3.0).beta(-2.0).validate().is_ok());
-        for bad in [0.5, f64::NAN, f64::INFINITY, 2147483648.0] {
-            assert!(matches!(
-                problem.clone().alpha(bad).validate(),
-                Err(Error::FactorNotInteger { name: "alpha", .. })
-            ));
-        }
-    }
-
-    #[test]
-    fn element_combinations() {
-        use ElementType as E;
-        let supported: Vec<_> = E::ALL
-            .iter()
-            .flat_map(|&ab| E::ALL.iter().map(move |&c| (ab, c)))
-            .filter(|&(ab, c)| Problem::new(1, 1, 1).elements(ab, c).validate().is_ok())
-            .collect();
-        assert_eq!(supported.len(), 1 + 3 * 3 + 5);
-    }
-
-    #[test]
-    fn absurd_sizes_are_refused() {
-        let problem = Problem::new(usize::MAX, usize::MAX, 2);
-        assert!(matches!(problem.validate(), Err(Error::LimitExceeded { .. })));
-    }
-}
+mod tests;
+mod validate;

@@ -6,59 +6,18 @@
 
 use half::{bf16, f16};
 
-/// Rounds to a binary format with `exponent_bits` and `fraction_bits`, returning its bit pattern.
-///
-/// The scheme: split the `f64` into sign, exponent and 53-bit significand; shift the significand
-/// right to the target's precision (further right for a subnormal result) keeping the round bit and
-/// whether anything below it was set; add one if the round bit says so. A carry out of the fraction
-/// runs into the exponent field and is right as it stands, up to and including infinity.
-fn round_to_bits(value: f64, exponent_bits: u32, fraction_bits: u32) -> u32 {
-    let bits = value.to_bits();
-    let sign = ((bits >> 63) as u32) << (exponent_bits + fraction_bits);
-    let max_exponent = (1u32 << exponent_bits) - 1;
-    let infinity = max_exponent << fraction_bits;
-    if value.is_nan() {
-        // A quiet NaN; the payload does not survive the change of width.
-        return sign | infinity | (1 << (fraction_bits - 1));
-    }
-    if value.is_infinite() {
-        return sign | infinity;
-    }
-    let f64_exponent = ((bits >> 52) & 0x7ff) as i32;
-    if f64_exponent == 0 {
-        // Zero, or an f64 subnormal: below half the smallest subnormal of every narrower format.
-        return sign;
-    }
-    let significand = (bits & ((1 << 52) - 1)) | (1 << 52);
-    let bias = (1i32 << (exponent_bits - 1)) - 1;
-    let exponent = f64_exponent - 1023 + bias;
-    if exponent >= max_exponent as i32 {
-        return sign | infinity;
-    }
-    let subnormal_shift = if exponent < 1 { 1 - exponent } else { 0 };
-    let shift = 52 - fraction_bits as i32 + subnormal_shift;
-    if shift > 54 {
-        return sign;
-    }
-    let kept = significand >> shift;
-    let remainder = significand & ((1u64 << shift) - 1);
-    let half = 1u64 << (shift - 1);
-    let round_up = remainder > half || (remainder == half && kept & 1 == 1);
-    // For a normal result `kept` has its hidden bit set, which adds one to the exponent field.
-    let base = if exponent < 1 { 0 } else { (exponent as u64 - 1) << fraction_bits };
-    sign | (base + kept + u64::from(round_up)) as u32
-}
+use crate::format::{FloatFormat, Overflow};
 
 /// The `f16` nearest to `value`, ties to even; overflow gives infinity, NaN stays NaN.
 #[must_use]
 pub fn f64_to_f16(value: f64) -> f16 {
-    f16::from_bits(round_to_bits(value, 5, 10) as u16)
+    f16::from_bits(FloatFormat::F16.encode(value, Overflow::NonFinite) as u16)
 }
 
 /// The `bf16` nearest to `value`, ties to even; overflow gives infinity, NaN stays NaN.
 #[must_use]
 pub fn f64_to_bf16(value: f64) -> bf16 {
-    bf16::from_bits(round_to_bits(value, 8, 7) as u16)
+    bf16::from_bits(FloatFormat::BF16.encode(value, Overflow::NonFinite) as u16)
 }
 
 /// The `i8` nearest to `value`, ties to even; saturates at −128 and 127, NaN gives 0.

@@ -177,9 +177,11 @@ impl<'a> AnyMatrixRef<'a> {
     /// A view of raw bytes; `bytes` needs no alignment, a trailing part of an element is ignored.
     ///
     /// # Errors
-    /// [`Error::ViewOutOfBounds`] if any element lies outside.
+    /// [`Error::ViewOutOfBounds`] if any element lies outside; [`Error::PackedView`] if a line of a
+    /// 4-bit type would start inside a byte (see [`Placement::check_packed`]).
     pub fn new(bytes: &'a [u8], element: ElementType, placement: Placement) -> Result<Self, Error> {
-        placement.check_bounds(bytes.len() / element.size())?;
+        placement.check_bounds(element.capacity(bytes.len()))?;
+        placement.check_packed(element)?;
         Ok(Self { bytes, element, placement })
     }
 
@@ -234,7 +236,8 @@ impl<'a> AnyMatrixMut<'a> {
         element: ElementType,
         placement: Placement,
     ) -> Result<Self, Error> {
-        placement.check_bounds(bytes.len() / element.size())?;
+        placement.check_bounds(element.capacity(bytes.len()))?;
+        placement.check_packed(element)?;
         placement.check_injective()?;
         Ok(Self { bytes, element, placement })
     }
@@ -276,8 +279,18 @@ impl<'a> AnyMatrixMut<'a> {
     pub fn copy_from(&mut self, source: AnyMatrixRef<'_>) {
         assert_eq!(source.shape(), self.shape());
         assert_eq!(source.element(), self.element);
-        let size = self.element.size();
         let Shape { batch, rows, cols } = self.shape();
+        if self.element.is_packed() {
+            // Copied one by one: neighbours share bytes.
+            for (b, r, c) in (0..batch)
+                .flat_map(|b| (0..rows).flat_map(move |r| (0..cols).map(move |c| (b, r, c))))
+            {
+                let to = index_in(&self.placement, b, r, c);
+                element::write_f64(self.element, self.bytes, to, source.get(b, r, c));
+            }
+            return;
+        }
+        let size = self.element.size();
         let contiguous =
             self.placement.layout.col_stride == 1 && source.placement.layout.col_stride == 1;
         for b in 0..batch {
@@ -312,7 +325,7 @@ fn index_in(placement: &Placement, batch: usize, row: usize, col: usize) -> usiz
         .wrapping_add_signed(col_stride.wrapping_mul(col as isize))
 }
 
-/// A read-only vector whose element type is known at run time: the bias, one value a column.
+/// A read-only vector whose element type is known at run time: the bias, or scales.
 #[derive(Clone, Copy, Debug)]
 pub struct AnyVectorRef<'a> {
     bytes: &'a [u8],
@@ -359,7 +372,7 @@ impl<'a> AnyVectorRef<'a> {
     /// Number of values.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.bytes.len() / self.element.size()
+        self.element.capacity(self.bytes.len())
     }
 
     /// Whether there is no value.
@@ -391,9 +404,12 @@ impl Matrix {
     ///
     /// # Errors
     /// [`Error::LimitExceeded`] if its size in bytes passes the range of `isize`;
-    /// [`Error::OutOfMemory`] if the host has not that much.
+    /// [`Error::OutOfMemory`] if the host has not that much; [`Error::PackedView`] for rows of a
+    /// 4-bit type that are no whole number of bytes.
     pub fn zeros(element: ElementType, shape: Shape) -> Result<Self, Error> {
-        let len = shape.len().and_then(|n| n.checked_mul(element.size()));
+        let layout = Layout::row_major(shape.rows, shape.cols);
+        Placement { offset: 0, shape, layout }.check_packed(element)?;
+        let len = shape.len().map(|len| element.bytes_for(len));
         let bytes = match len {
             Some(bytes) if isize::try_from(bytes).is_ok() => bytes,
             _ => {

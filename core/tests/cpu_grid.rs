@@ -93,7 +93,7 @@ fn every_shape_and_element_type_is_bit_exact() {
             count += 1;
         }
     }
-    assert_eq!(count, 15 * SIZES.len() * SIZES.len());
+    assert_eq!(count, 27 * SIZES.len() * SIZES.len());
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn layout() -> impl Strategy<Value = Layout> {
 }
 
 fn problem() -> impl Strategy<Value = Problem> {
-    let element = || prop::sample::select(ElementType::ALL.to_vec());
+    let element = || prop::sample::select(ElementType::GENERAL.to_vec());
     let factor = || prop_oneof![Just(0.0), Just(1.0), Just(-2.0), Just(0.5)];
     let layouts = || prop_oneof![2 => layout().prop_map(Some), 1 => Just(None)];
     (

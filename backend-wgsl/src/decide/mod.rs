@@ -114,21 +114,27 @@ pub fn decide(
 }
 
 fn check_elements(problem: &Problem, limits: &DeviceLimits, device: &str) -> Result<(), Error> {
-    let needs = match problem.a {
-        ElementType::F64 => {
-            Some("WGSL has no 64-bit floats; use the CPU backend or convert to f32")
-        }
-        ElementType::F16 if !limits.f16 => Some("the device lacks the feature SHADER_F16"),
-        _ => None,
-    };
-    match needs {
-        None => Ok(()),
-        Some(needs) => Err(Error::ElementTypeUnavailable {
-            backend: format!("wgsl on {device}"),
-            element: problem.a,
-            needs,
-        }),
+    if problem.has_scales() {
+        return Err(Error::ScalesUnavailable {
+            what: format!("wgsl on {device}"),
+            scales: problem.scale_names(),
+            needs: "use the CPU backend, or multiply the scales into A and B",
+        });
     }
+    for element in [problem.a, problem.b] {
+        let needs = match element {
+            ElementType::F64 => "WGSL has no 64-bit floats; use the CPU backend or convert to f32",
+            ElementType::F16 if !limits.f16 => "the device lacks the feature SHADER_F16",
+            ElementType::F32 | ElementType::F16 | ElementType::BF16 | ElementType::I8 => continue,
+            _ => "no shader decodes it; use the CPU backend or convert to f16, bf16 or i8",
+        };
+        return Err(Error::ElementTypeUnavailable {
+            backend: format!("wgsl on {device}"),
+            element,
+            needs,
+        });
+    }
+    Ok(())
 }
 
 /// Shaders count in 32 bits.
@@ -177,4 +183,40 @@ fn summarise(
     summary.workgroup_bytes = kernel.workgroup_bytes();
     summary.scratch_bytes = scratch_bytes;
     summary
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn narrow_types_and_scales_are_refused_by_name() {
+        use ElementType as E;
+        let features = wgpu::Features::empty();
+        let limits = DeviceLimits::from_limits(&wgpu::Limits::downlevel_defaults(), features, true);
+        let refusal = |problem: &Problem| {
+            assert!(problem.validate().is_ok(), "{problem:?}");
+            decide(problem, &limits, KernelChoice::Auto, "a device").expect_err("unsupported")
+        };
+        let problem = Problem::new(8, 8, 32);
+        for (a, b) in [
+            (E::F8E4M3Fnuz, E::F8E4M3Fnuz),
+            (E::F8E5M2Fnuz, E::F8E4M3Fnuz),
+            (E::F8E4M3, E::F8E4M3),
+            (E::F8E5M2, E::F8E5M2),
+            (E::I8, E::I4),
+        ] {
+            let error = refusal(&problem.clone().factors(a, b));
+            let unavailable = if b == E::I4 { b } else { a };
+            assert!(
+                matches!(error, Error::ElementTypeUnavailable { element, .. } if element == unavailable),
+                "{a} x {b}: {error}"
+            );
+        }
+        let blocks = problem.clone().elements(E::F4E2M1, E::F32).block_scales(true);
+        for scaled in [problem.clone().row_scale(true), problem.col_scale(true), blocks] {
+            let error = refusal(&scaled);
+            assert!(matches!(error, Error::ScalesUnavailable { .. }), "{error}");
+        }
+    }
 }

@@ -6,7 +6,8 @@ use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
 use super::multiply::Scalar;
-use crate::element::Element;
+use super::run::Inputs;
+use crate::element::{Element, ElementType};
 use crate::epilogue::Activation;
 use crate::problem::Problem;
 use crate::view::AnyVectorRef;
@@ -20,6 +21,10 @@ pub(super) struct Epilogue<S> {
     bias: Option<Vec<S>>,
     /// The product is computed transposed: the bias runs along its rows.
     transposed: bool,
+    /// The scales of the product's rows, matrix after matrix, and how many a matrix has.
+    row_scale: Option<(Vec<S>, usize)>,
+    /// The scales of its columns, likewise.
+    col_scale: Option<(Vec<S>, usize)>,
     activation: Activation,
 }
 
@@ -31,13 +36,27 @@ pub(super) trait Stored<S>: Element {
 }
 
 impl<S: Float> Epilogue<S> {
-    pub(super) fn new(problem: &Problem, bias: Option<AnyVectorRef<'_>>, transposed: bool) -> Self {
+    pub(super) fn new(problem: &Problem, inputs: &Inputs<'_>, transposed: bool) -> Self {
+        let vector =
+            |v: AnyVectorRef<'_>| (0..v.len()).map(|i| S::from_f64(v.get(i))).collect::<Vec<S>>();
+        // Factors are in the bias's type, which may be narrower than the sums.
+        let factor = |factor: f64| match problem.bias_element() {
+            ElementType::F64 => S::from_f64(factor),
+            _ => S::from_f64(f64::from(factor as f32)),
+        };
+        let mut row_scale = inputs.row_scale.map(|scale| (vector(scale), problem.m));
+        let mut col_scale = inputs.col_scale.map(|scale| (vector(scale), problem.n));
+        if transposed {
+            core::mem::swap(&mut row_scale, &mut col_scale);
+        }
         Self {
-            alpha: S::from_f64(problem.alpha),
-            beta: S::from_f64(problem.beta),
+            alpha: factor(problem.alpha),
+            beta: factor(problem.beta),
             reads_c: problem.reads_c(),
-            bias: bias.map(|bias| (0..bias.len()).map(|i| S::from_f64(bias.get(i))).collect()),
+            bias: inputs.bias.map(vector),
             transposed,
+            row_scale,
+            col_scale,
             activation: problem.activation,
         }
     }
@@ -45,11 +64,22 @@ impl<S: Float> Epilogue<S> {
     /// Finishes one row of a block: `sums` are used up, `out` is written (and read at beta ≠ 0).
     pub(super) fn finish<T: Stored<S>>(
         &self,
+        batch: usize,
         row: usize,
         cols: Range<usize>,
         sums: &mut [S],
         out: &mut [T],
     ) {
+        if let Some((scales, rows)) = &self.row_scale {
+            for sum in sums.iter_mut() {
+                *sum *= scales[batch * rows + row];
+            }
+        }
+        if let Some((scales, all)) = &self.col_scale {
+            for (sum, scale) in sums.iter_mut().zip(&scales[batch * all + cols.start..]) {
+                *sum *= *scale;
+            }
+        }
         if self.alpha != S::ONE {
             for sum in sums.iter_mut() {
                 *sum = self.alpha * *sum;
@@ -146,6 +176,40 @@ impl Stored<f32> for i8 {
         for (to, value) in to.iter_mut().zip(values) {
             *to = value.round_ties_even() as i8;
         }
+    }
+}
+
+impl Stored<f64> for f32 {
+    fn load(self) -> f64 {
+        f64::from(self)
+    }
+    fn store(values: &[f64], to: &mut [Self]) {
+        convert(values, to);
+    }
+}
+
+impl Stored<f64> for f16 {
+    fn load(self) -> f64 {
+        self.to_f64()
+    }
+    fn store(values: &[f64], to: &mut [Self]) {
+        convert(values, to);
+    }
+}
+
+impl Stored<f64> for bf16 {
+    fn load(self) -> f64 {
+        self.to_f64()
+    }
+    fn store(values: &[f64], to: &mut [Self]) {
+        convert(values, to);
+    }
+}
+
+/// Rounds once.
+fn convert<T: Element>(values: &[f64], to: &mut [T]) {
+    for (to, value) in to.iter_mut().zip(values) {
+        *to = T::from_f64(*value);
     }
 }
 

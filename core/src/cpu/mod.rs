@@ -5,6 +5,9 @@
 //! writes the block to C once. Tasks share nothing that is written, so the order they run in cannot
 //! change a bit; the size of the blocks follows from the problem and the number of threads.
 //!
+//! Products with block scales are summed in f64: a scaled element may lie outside the range of f32
+//! where its products do not.
+//!
 //! Operands that the kernel can read in place (f32 and f64 with a unit stride) are; others are
 //! converted block by block, never as a whole.
 
@@ -129,9 +132,11 @@ impl Backend for Cpu {
     fn info(&self) -> DeviceInfo {
         let mut info =
             DeviceInfo::new("cpu", format!("host CPU ({})", std::env::consts::ARCH), "faer 0.24");
-        // i32 is an output and bias type only.
-        info.elements =
-            ElementType::ALL.into_iter().filter(|&element| element != ElementType::I32).collect();
+        // i32 is an output and bias type only, e8m0 one of scales.
+        info.elements = ElementType::ALL
+            .into_iter()
+            .filter(|element| !matches!(element, ElementType::I32 | ElementType::E8M0))
+            .collect();
         info.properties = vec![
             ("threads".into(), self.threads().to_string()),
             ("subnormals".into(), "kept".into()),
@@ -186,8 +191,11 @@ impl Backend for Cpu {
             BOperand::Packed(_) => None,
         };
         let bias = args.bias.map(|bias| bias.tensor.snapshot());
+        let scales = args.scales().map(|(operand, slice)| {
+            slice.map(|slice| (operand, slice.offset, slice.tensor.snapshot()))
+        });
         let place = |offset, shape, layout| Placement { offset, shape, layout };
-        let mut inputs = Inputs { a: None, b: None, bias: None };
+        let mut inputs = Inputs::default();
         if problem.reads_factors() {
             let place_a = place(args.a.offset, problem.a_shape(), problem.a_layout);
             inputs.a = Some(AnyMatrixRef::new(a.bytes(), problem.a, place_a)?);
@@ -199,6 +207,15 @@ impl Backend for Cpu {
                 (BOperand::Packed(packed), _) => Factor::Packed(packed),
                 (BOperand::Plain(_), None) => return Ok(()),
             });
+            let [row, col, a_blocks, b_blocks] = scales.each_ref().map(|scales| {
+                let (operand, offset, snapshot) = scales.as_ref()?;
+                let element = snapshot.element();
+                let end = offset + problem.scale_count(*operand);
+                let bytes = &snapshot.bytes()[offset * element.size()..end * element.size()];
+                Some(AnyVectorRef::new(bytes, element))
+            });
+            (inputs.row_scale, inputs.col_scale) = (row, col);
+            (inputs.a_block_scales, inputs.b_block_scales) = (a_blocks, b_blocks);
         }
         if let (Some(slice), Some(bias)) = (args.bias, &bias) {
             let size = problem.bias_element().size();
@@ -238,10 +255,13 @@ impl Backend for Cpu {
         progress: &dyn Fn(Progress),
     ) -> Result<PlanSummary, Error> {
         let plan = self.plan(problem, options)?;
-        let mut inputs = Inputs { a: None, b: None, bias: operands.bias };
+        let mut inputs = Inputs { bias: operands.bias, ..Inputs::default() };
         if problem.reads_factors() {
             inputs.a = Some(operands.a);
             inputs.b = Some(Factor::View(operands.b));
+            (inputs.row_scale, inputs.col_scale) = (operands.row_scale, operands.col_scale);
+            inputs.a_block_scales = operands.a_block_scales;
+            inputs.b_block_scales = operands.b_block_scales;
         }
         check_host(problem, operands, c.shape())?;
         self.compute(&plan, problem, &inputs, c, progress)?;

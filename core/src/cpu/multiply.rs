@@ -7,12 +7,14 @@ use faer::{Accum, MatMut, MatRef, Par};
 use half::{bf16, f16};
 
 use super::plan::{CpuPackedB, K_BLOCK};
-use super::source::{self, BlockBuffer};
+use super::source::{self, BlockBuffer, BlockScales};
 use crate::element::Element;
 use crate::view::AnyMatrixRef;
 
 /// A float type that products are summed in.
-pub(super) trait Scalar: Element + faer::traits::ComplexField {
+pub(super) trait Scalar:
+    Element + faer::traits::ComplexField + core::ops::MulAssign
+{
     const ZERO: Self;
     const ONE: Self;
     /// Exact for every element type that is converted to `Self`.
@@ -80,7 +82,68 @@ impl Scalar for f64 {
     }
 }
 
-/// A factor of the product.
+/// A factor of the product, with the scales of its blocks along K where it has them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scaled<'a> {
+    pub(super) factor: Factor<'a>,
+    pub(super) scales: Option<BlockScales<'a>>,
+}
+
+impl<'a> Scaled<'a> {
+    /// The same factor with rows and columns exchanged.
+    pub(super) fn transposed(self) -> Self {
+        Self { factor: self.factor.transposed(), scales: self.scales.map(BlockScales::transposed) }
+    }
+
+    fn in_place<S: Scalar>(
+        &self,
+        batch: usize,
+        rows: Range<usize>,
+        cols: Range<usize>,
+    ) -> Option<MatRef<'a, S>> {
+        match self.scales {
+            Some(_) => None,
+            None => self.factor.in_place(batch, rows, cols),
+        }
+    }
+
+    /// The block as the kernel reads it, converted into `buffer` if it cannot be read in place.
+    fn block<'b, S: Scalar>(
+        &self,
+        batch: usize,
+        rows: Range<usize>,
+        cols: Range<usize>,
+        buffer: &'b mut BlockBuffer<S>,
+    ) -> MatRef<'b, S>
+    where
+        'a: 'b,
+    {
+        if let Some(block) = self.in_place(batch, rows.clone(), cols.clone()) {
+            return block;
+        }
+        match (self.factor, &self.scales) {
+            (Factor::View(view), scales) => {
+                source::converted(&view, batch, [rows, cols], scales.as_ref(), buffer)
+            }
+            (Factor::Packed(packed), Some(scales)) => {
+                let Some((panel, width)) = packed.panel(batch, cols.start) else {
+                    unreachable!("a packed B holds the accumulating type");
+                };
+                source::scaled_panel(panel, width, scales, batch, [rows, cols], buffer)
+            }
+            (Factor::PackedTransposed(packed), Some(scales)) => {
+                let plain =
+                    Scaled { factor: Factor::Packed(packed), scales: Some(scales.transposed()) };
+                plain.block(batch, cols, rows, buffer).transpose()
+            }
+            (Factor::Packed(_) | Factor::PackedTransposed(_), None) => {
+                unreachable!("a packed B holds the accumulating type, in panels as wide as blocks")
+            }
+        }
+    }
+}
+
+/// Where a factor's elements come from.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Factor<'a> {
     /// As it lies in memory.
@@ -119,26 +182,6 @@ impl<'a> Factor<'a> {
             }
         }
     }
-
-    /// The block as the kernel reads it, converted into `buffer` if it cannot be read in place.
-    fn block<'b, S: Scalar>(
-        &self,
-        batch: usize,
-        rows: Range<usize>,
-        cols: Range<usize>,
-        buffer: &'b mut BlockBuffer<S>,
-    ) -> MatRef<'b, S>
-    where
-        'a: 'b,
-    {
-        match (self.in_place(batch, rows.clone(), cols.clone()), self) {
-            (Some(block), _) => block,
-            (None, Self::View(view)) => source::converted(view, batch, rows, cols, buffer),
-            (None, Self::Packed(_) | Self::PackedTransposed(_)) => {
-                unreachable!("a packed B holds the accumulating type, in panels as wide as blocks")
-            }
-        }
-    }
 }
 
 /// Buffers that one thread uses for block after block.
@@ -148,7 +191,7 @@ pub(super) struct Workspace<S> {
     b: BlockBuffer<S>,
     /// The block's sums, row-major.
     pub(super) sums: Vec<S>,
-    /// Exact sums of an i8 block, row-major.
+    /// Exact sums of an integer block, row-major.
     pub(super) integers: Vec<i32>,
 }
 
@@ -167,7 +210,7 @@ impl<S: Scalar> Workspace<S> {
     /// Sums the block `rows` × `cols` of a product over `k` into `sums`; zeros without factors.
     pub(super) fn multiply(
         &mut self,
-        factors: Option<[Factor<'_>; 2]>,
+        factors: Option<[Scaled<'_>; 2]>,
         batch: usize,
         rows: Range<usize>,
         cols: Range<usize>,
@@ -188,13 +231,13 @@ impl<S: Scalar> Workspace<S> {
         }
     }
 
-    /// As [`multiply`](Self::multiply) for i8 factors: exact sums, modulo 2³², into `integers`.
+    /// As [`multiply`](Self::multiply) for integer factors: exact sums, modulo 2³², into `integers`.
     ///
     /// Each block of [`K_BLOCK`] products is summed in floats, where it is exact (every partial sum
     /// is an integer below 2²⁴ in any order), and added as integers.
     pub(super) fn multiply_integers(
         &mut self,
-        factors: Option<[Factor<'_>; 2]>,
+        factors: Option<[Scaled<'_>; 2]>,
         batch: usize,
         rows: Range<usize>,
         cols: Range<usize>,
@@ -219,7 +262,7 @@ impl<S: Scalar> Workspace<S> {
 
     fn add(
         &mut self,
-        [a, b]: [Factor<'_>; 2],
+        [a, b]: [Scaled<'_>; 2],
         batch: usize,
         rows: Range<usize>,
         cols: Range<usize>,

@@ -44,7 +44,7 @@ impl CpuPlan {
         let reason = format!(
             "{} blocks of C for {threads} threads, each summed in {}",
             blocks.iter().map(|&b| b as u128).product::<u128>(),
-            problem.accumulator()
+            sums_in(problem)
         );
         let mut summary = PlanSummary::new(format!("cpu_blocked_{block}"), reason);
         summary.block_tile = [block, block];
@@ -52,12 +52,23 @@ impl CpuPlan {
         if converted {
             summary.k_tile_size = K_BLOCK;
             summary.notes.push(format!(
-                "{} operands are converted to f32 in blocks of {block} by {K_BLOCK}",
-                problem.a
+                "{} operands are converted to {} in blocks of {block} by {K_BLOCK}",
+                if problem.a == problem.b {
+                    problem.a.to_string()
+                } else {
+                    format!("{} and {}", problem.a, problem.b)
+                },
+                if sums_in(problem) == ElementType::F64 { "f64" } else { "f32" }
             ));
         }
         Ok(Self { problem: problem.clone(), summary, block })
     }
+}
+
+/// The type that products are summed in here: the problem's accumulator, but f64 with block scales.
+/// A scaled element can lie outside the range of f32 where its product with another does not.
+pub(super) fn sums_in(problem: &Problem) -> ElementType {
+    if problem.block_scales { ElementType::F64 } else { problem.accumulator() }
 }
 
 /// The largest block that leaves two tasks for every thread, from 64 up.
@@ -91,6 +102,8 @@ pub struct CpuPackedB {
     n: usize,
     panel: usize,
     element: ElementType,
+    /// What the panels hold.
+    sums: ElementType,
 }
 
 #[derive(Clone, Debug)]
@@ -102,7 +115,7 @@ enum Panels {
 impl CpuPackedB {
     pub(super) fn new(plan: &CpuPlan, b: &AnyMatrixRef<'_>) -> Result<Self, Error> {
         let problem = &plan.problem;
-        let data = match problem.accumulator() {
+        let data = match sums_in(problem) {
             ElementType::F64 => Panels::F64(panels(b, plan.block)?),
             _ => Panels::F32(panels(b, plan.block)?),
         };
@@ -113,17 +126,19 @@ impl CpuPackedB {
             n: problem.n,
             panel: plan.block,
             element: problem.b,
+            sums: sums_in(problem),
         })
     }
 
     /// Refuses a B that was packed for another problem or block size.
     pub(super) fn check(&self, plan: &CpuPlan) -> Result<(), Error> {
         let problem = &plan.problem;
-        let name = |batch, k, n, panel, element: ElementType| {
-            format!("{batch}x{k}x{n} {element} in panels of {panel} columns")
+        let name = |[batch, k, n]: [usize; 3], panel, element: ElementType, sums: ElementType| {
+            format!("{batch}x{k}x{n} {element} in panels of {panel} columns, summed in {sums}")
         };
-        let found = name(self.batch, self.k, self.n, self.panel, self.element);
-        let expected = name(problem.batch, problem.k, problem.n, plan.block, problem.b);
+        let found = name([self.batch, self.k, self.n], self.panel, self.element, self.sums);
+        let planned = [problem.batch, problem.k, problem.n];
+        let expected = name(planned, plan.block, problem.b, sums_in(problem));
         if found == expected { Ok(()) } else { Err(Error::PackedMismatch { found, expected }) }
     }
 
@@ -156,8 +171,13 @@ fn panels<S: Scalar>(b: &AnyMatrixRef<'_>, panel: usize) -> Result<Vec<S>, Error
             let cols = first..shape.cols.min(first + panel);
             for k in (0..shape.rows).step_by(K_BLOCK) {
                 let rows = k..shape.rows.min(k + K_BLOCK);
-                let block =
-                    source::converted::<S>(b, batch, rows.clone(), cols.clone(), &mut buffer);
+                let block = source::converted::<S>(
+                    b,
+                    batch,
+                    [rows.clone(), cols.clone()],
+                    None,
+                    &mut buffer,
+                );
                 for row in 0..rows.len() {
                     all.extend((0..cols.len()).map(|col| block[(row, col)]));
                 }

@@ -2,30 +2,44 @@
 
 use super::epilogue::{Epilogue, Float, IntegerEpilogue, Stored};
 use super::multiply::Workspace;
-use super::plan::CpuPlan;
+use super::plan::{CpuPlan, sums_in};
+use super::source::BlockScales;
 use super::tasks;
 use crate::backend::Progress;
 use crate::element::{Element, ElementType};
 use crate::error::Error;
 use crate::layout::{Layout, Placement, Shape};
-use crate::problem::Problem;
+use crate::problem::{MX_BLOCK, Problem};
 use crate::view::{AnyMatrixMut, AnyMatrixRef, AnyVectorRef, MatrixMut};
 use half::{bf16, f16};
 
-pub(super) use super::multiply::Factor;
+pub(super) use super::multiply::{Factor, Scaled};
 
 /// What a product reads besides C: A and B only where the problem reads them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Inputs<'a> {
     pub(super) a: Option<AnyMatrixRef<'a>>,
     pub(super) b: Option<Factor<'a>>,
     pub(super) bias: Option<AnyVectorRef<'a>>,
+    /// Scales too only where the problem reads A and B.
+    pub(super) row_scale: Option<AnyVectorRef<'a>>,
+    pub(super) col_scale: Option<AnyVectorRef<'a>>,
+    pub(super) a_block_scales: Option<AnyVectorRef<'a>>,
+    pub(super) b_block_scales: Option<AnyVectorRef<'a>>,
 }
 
 impl<'a> Inputs<'a> {
     /// A and B, or Bᵀ and Aᵀ.
-    fn factors(&self, transposed: bool) -> Option<[Factor<'a>; 2]> {
-        let (a, b) = (Factor::View(self.a?), self.b?);
+    fn factors(&self, problem: &Problem, transposed: bool) -> Option<[Scaled<'a>; 2]> {
+        let scales = |scales: Option<AnyVectorRef<'a>>, lines, by_rows| {
+            let blocks = problem.k / MX_BLOCK;
+            scales.map(|scales| BlockScales { codes: scales.bytes(), lines, blocks, by_rows })
+        };
+        let a = Scaled {
+            factor: Factor::View(self.a?),
+            scales: scales(self.a_block_scales, problem.m, true),
+        };
+        let b = Scaled { factor: self.b?, scales: scales(self.b_block_scales, problem.n, false) };
         Some(if transposed { [b.transposed(), a.transposed()] } else { [a, b] })
     }
 }
@@ -51,13 +65,29 @@ pub(super) fn run(
         return Ok(());
     }
     let job = Job { pool, block: plan.block, problem, inputs, progress };
+    let wide = sums_in(problem) == ElementType::F64;
     match problem.c {
         ElementType::F64 => job.floats::<f64, f64>(c),
+        ElementType::F32 if wide => job.floats::<f64, f32>(c),
+        ElementType::F16 if wide => job.floats::<f64, f16>(c),
+        ElementType::BF16 if wide => job.floats::<f64, bf16>(c),
         ElementType::F32 => job.floats::<f32, f32>(c),
         ElementType::F16 => job.floats::<f32, f16>(c),
         ElementType::BF16 => job.floats::<f32, bf16>(c),
         ElementType::I8 => job.floats::<f32, i8>(c),
         ElementType::I32 => job.integers(c),
+        ElementType::F8E4M3Fnuz
+        | ElementType::F8E5M2Fnuz
+        | ElementType::F8E4M3
+        | ElementType::F8E5M2
+        | ElementType::F4E2M1
+        | ElementType::I4
+        | ElementType::E8M0 => Err(Error::ElementTypesUnsupported {
+            a: problem.a,
+            b: problem.b,
+            c: problem.c,
+            rule: "C is of at least 16 bits, or i8",
+        }),
     }
 }
 
@@ -67,8 +97,8 @@ impl Job<'_> {
         let integers = self.problem.accumulator() == ElementType::I32;
         let k = self.problem.k;
         self.by_rows::<T>(c, |c, place, transposed| {
-            let factors = self.inputs.factors(transposed);
-            let epilogue = Epilogue::<S>::new(self.problem, self.inputs.bias, transposed);
+            let factors = self.inputs.factors(self.problem, transposed);
+            let epilogue = Epilogue::<S>::new(self.problem, self.inputs, transposed);
             let body = |workspace: &mut Workspace<S>, task: tasks::Task<'_, T>| {
                 let tasks::Task { batch, rows, cols, out } = task;
                 if integers {
@@ -82,18 +112,18 @@ impl Job<'_> {
                 }
                 let sums = workspace.sums.chunks_exact_mut(cols.len());
                 for ((row, out), sums) in rows.zip(out).zip(sums) {
-                    epilogue.finish(row, cols.clone(), sums, out);
+                    epilogue.finish(batch, row, cols.clone(), sums, out);
                 }
             };
             tasks::for_each(self.pool, c, place, self.block, k, self.progress, body);
         })
     }
 
-    /// A product of i8 stored as i32.
+    /// A product of integers stored as i32.
     fn integers(&self, c: AnyMatrixMut<'_>) -> Result<(), Error> {
         let k = self.problem.k;
         self.by_rows::<i32>(c, |c, place, transposed| {
-            let factors = self.inputs.factors(transposed);
+            let factors = self.inputs.factors(self.problem, transposed);
             let epilogue = IntegerEpilogue::new(self.problem, self.inputs.bias, transposed);
             let body = |workspace: &mut Workspace<f32>, task: tasks::Task<'_, i32>| {
                 let tasks::Task { batch, rows, cols, out } = task;

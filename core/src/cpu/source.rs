@@ -8,6 +8,8 @@ use half::{bf16, f16};
 
 use super::multiply::Scalar;
 use crate::element::{self, Element, ElementType};
+use crate::narrow::{E8M0, F8E4M3, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz};
+use crate::problem::MX_BLOCK;
 use crate::view::AnyMatrixRef;
 
 /// Where a block is converted to; grows to the largest block and is used again.
@@ -17,6 +19,15 @@ pub(super) struct BlockBuffer<S>(Vec<S>);
 impl<S> Default for BlockBuffer<S> {
     fn default() -> Self {
         Self(Vec::new())
+    }
+}
+
+impl<S: Scalar> BlockBuffer<S> {
+    fn get(&mut self, len: usize) -> &mut [S] {
+        if self.0.len() < len {
+            self.0.resize(len, S::ZERO);
+        }
+        &mut self.0[..len]
     }
 }
 
@@ -50,20 +61,16 @@ pub(super) fn in_place<'a, S: Scalar>(
     }
 }
 
-/// The block converted to `S`, dense, in the order that reads the source's unit stride along lines.
+/// The block converted to `S` and multiplied by its scales, dense, in the order that reads the source's unit stride along lines.
 pub(super) fn converted<'b, S: Scalar>(
     view: &AnyMatrixRef<'_>,
     batch: usize,
-    rows: Range<usize>,
-    cols: Range<usize>,
+    [rows, cols]: [Range<usize>; 2],
+    scales: Option<&BlockScales<'_>>,
     buffer: &'b mut BlockBuffer<S>,
 ) -> MatRef<'b, S> {
     let (nrows, ncols) = (rows.len(), cols.len());
-    let len = nrows * ncols;
-    if buffer.0.len() < len {
-        buffer.0.resize(len, S::ZERO);
-    }
-    let out = &mut buffer.0[..len];
+    let out = buffer.get(nrows * ncols);
     let layout = view.placement().layout;
     let first = view.placement().offset as i128 + layout.index(batch, rows.start, cols.start);
     let by_columns = layout.row_stride == 1 && layout.col_stride != 1;
@@ -85,11 +92,83 @@ pub(super) fn converted<'b, S: Scalar>(
         ElementType::BF16 => lines.convert::<bf16, S>(view.bytes(), out, S::from_bf16),
         ElementType::I8 => lines.convert::<i8, S>(view.bytes(), out, S::from_i8),
         ElementType::I32 => lines.convert::<i32, S>(view.bytes(), out, each),
+        ElementType::F8E4M3Fnuz => lines.convert::<F8E4M3Fnuz, S>(view.bytes(), out, each),
+        ElementType::F8E5M2Fnuz => lines.convert::<F8E5M2Fnuz, S>(view.bytes(), out, each),
+        ElementType::F8E4M3 => lines.convert::<F8E4M3, S>(view.bytes(), out, each),
+        ElementType::F8E5M2 => lines.convert::<F8E5M2, S>(view.bytes(), out, each),
+        ElementType::E8M0 => lines.convert::<E8M0, S>(view.bytes(), out, each),
+        ElementType::F4E2M1 | ElementType::I4 => lines.unpack(view, out),
     }
+    if let Some(scales) = scales {
+        scales.apply(out, by_columns, batch, rows, cols);
+    }
+    dense(out, by_columns, nrows, ncols)
+}
+
+/// The block of a packed B, dense and with its scales: `panel` has `width` columns.
+pub(super) fn scaled_panel<'b, S: Scalar>(
+    panel: &[S],
+    width: usize,
+    scales: &BlockScales<'_>,
+    batch: usize,
+    [rows, cols]: [Range<usize>; 2],
+    buffer: &'b mut BlockBuffer<S>,
+) -> MatRef<'b, S> {
+    let (nrows, ncols) = (rows.len(), cols.len());
+    let out = buffer.get(nrows * ncols);
+    let lines = panel.chunks(width.max(1)).skip(rows.start);
+    for (out, line) in out.chunks_exact_mut(ncols.max(1)).zip(lines) {
+        out.copy_from_slice(&line[..ncols]);
+    }
+    scales.apply(out, false, batch, rows, cols);
+    dense(out, false, nrows, ncols)
+}
+
+fn dense<S: Scalar>(out: &[S], by_columns: bool, nrows: usize, ncols: usize) -> MatRef<'_, S> {
     if by_columns {
         MatRef::from_column_major_slice(out, nrows, ncols)
     } else {
         MatRef::from_row_major_slice(out, nrows, ncols)
+    }
+}
+
+/// The e8m0 scales of a factor's blocks along K.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BlockScales<'a> {
+    /// Line after line, matrix after matrix.
+    pub(super) codes: &'a [u8],
+    /// Lines of a matrix: rows of A, columns of B.
+    pub(super) lines: usize,
+    /// Blocks of a line.
+    pub(super) blocks: usize,
+    /// Whether lines are the factor's rows, so that K runs along its columns.
+    pub(super) by_rows: bool,
+}
+
+impl BlockScales<'_> {
+    /// The same scales with rows and columns of the factor exchanged.
+    pub(super) fn transposed(self) -> Self {
+        Self { by_rows: !self.by_rows, ..self }
+    }
+
+    /// Multiplies a dense block by its scales.
+    fn apply<S: Scalar>(
+        &self,
+        out: &mut [S],
+        by_columns: bool,
+        batch: usize,
+        rows: Range<usize>,
+        cols: Range<usize>,
+    ) {
+        let (outer, inner) = if by_columns { (cols, rows) } else { (rows, cols) };
+        let outer_is_line = self.by_rows != by_columns;
+        for (values, outer) in out.chunks_exact_mut(inner.len().max(1)).zip(outer) {
+            for (value, inner) in values.iter_mut().zip(inner.clone()) {
+                let (line, k) = if outer_is_line { (outer, inner) } else { (inner, outer) };
+                let index = (batch * self.lines + line) * self.blocks + k / MX_BLOCK;
+                *value *= S::from_f64(E8M0::from_bits(self.codes[index]).value());
+            }
+        }
     }
 }
 
@@ -136,6 +215,25 @@ impl Lines {
                         *out = S::from_f64(value);
                     }
                 }
+            }
+        }
+    }
+
+    /// Writes line after line of a 4-bit type to `out`.
+    fn unpack<S: Scalar>(&self, view: &AnyMatrixRef<'_>, out: &mut [S]) {
+        if self.length == 0 {
+            return;
+        }
+        let mut values = [S::ZERO; 16];
+        for (code, value) in values.iter_mut().enumerate() {
+            *value = S::from_f64(element::read_f64(view.element(), &[code as u8], 0));
+        }
+        let bytes = view.bytes();
+        for (line, out) in out.chunks_exact_mut(self.length).take(self.count).enumerate() {
+            let start = self.first + line as i128 * self.pitch as i128;
+            for (i, out) in out.iter_mut().enumerate() {
+                let index = self.index(start, i);
+                *out = values[usize::from(bytes[index / 2] >> (index % 2 * 4) & 0xf)];
             }
         }
     }

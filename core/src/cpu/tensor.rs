@@ -23,9 +23,14 @@ pub struct CpuTensor {
 pub(super) struct Snapshot {
     words: Arc<Vec<u64>>,
     bytes: usize,
+    element: ElementType,
 }
 
 impl Snapshot {
+    pub(super) fn element(&self) -> ElementType {
+        self.element
+    }
+
     pub(super) fn bytes(&self) -> &[u8] {
         &bytemuck::cast_slice(&self.words)[..self.bytes]
     }
@@ -33,7 +38,7 @@ impl Snapshot {
 
 impl CpuTensor {
     pub(super) fn zeros(element: ElementType, len: usize) -> Result<Self, Error> {
-        let requested = len as u128 * element.size() as u128;
+        let requested = (len as u128 * element.bits() as u128).div_ceil(8);
         let limit = isize::MAX as u128;
         if requested > limit - 8 {
             return Err(Error::LimitExceeded { what: "bytes of a tensor", requested, limit });
@@ -47,7 +52,11 @@ impl CpuTensor {
     }
 
     pub(super) fn snapshot(&self) -> Snapshot {
-        Snapshot { words: Arc::clone(&self.lock()), bytes: self.len * self.element.size() }
+        Snapshot {
+            words: Arc::clone(&self.lock()),
+            bytes: self.element.bytes_for(self.len),
+            element: self.element,
+        }
     }
 
     pub(super) fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
@@ -55,10 +64,24 @@ impl CpuTensor {
         if !bytes.len().is_multiple_of(size) {
             return Err(Error::PartialElement { bytes: bytes.len(), element: self.element });
         }
-        self.check(offset, bytes.len() / size)?;
+        let mut count = self.element.capacity(bytes.len());
+        if self.element.is_packed() {
+            if !offset.is_multiple_of(2) {
+                return Err(Error::PackedView {
+                    element: self.element,
+                    rule: "an even offset",
+                    value: offset as i128,
+                });
+            }
+            // The last byte may hold one element only.
+            if offset.checked_add(count) == self.len.checked_add(1) {
+                count -= 1;
+            }
+        }
+        self.check(offset, count)?;
         let mut words = self.lock();
         let storage: &mut [u8] = bytemuck::cast_slice_mut(writable(&mut words)?.as_mut_slice());
-        storage[offset * size..][..bytes.len()].copy_from_slice(bytes);
+        storage[self.element.bytes_for(offset)..][..bytes.len()].copy_from_slice(bytes);
         Ok(())
     }
 
@@ -79,7 +102,7 @@ impl CpuTensor {
     ) -> Result<R, Error> {
         let mut words = self.lock();
         let storage = &mut bytemuck::cast_slice_mut(writable(&mut words)?.as_mut_slice())
-            [..self.len * self.element.size()];
+            [..self.element.bytes_for(self.len)];
         f(AnyMatrixMut::from_bytes(storage, self.element, placement)?)
     }
 

@@ -27,19 +27,21 @@ pub(super) fn bound(problem: &Problem, term: &Term, flush: bool) -> f64 {
     let arithmetic = arithmetic(problem);
     let u = arithmetic.unit_roundoff();
     let k = if problem.reads_factors() { problem.k as f64 } else { 0.0 };
-    let roundings = if problem.accumulator() == ElementType::I32 { 5.0 } else { k + 4.0 };
+    let scales = f64::from(u8::from(problem.row_scale) + u8::from(problem.col_scale));
+    let roundings = scales + if problem.accumulator() == ElementType::I32 { 5.0 } else { k + 4.0 };
     let mut error = gamma(roundings, u) * term.gauge;
-    error += gamma(k + 4.0, ElementType::F64.unit_roundoff()) * term.gauge;
-    let largest = term.gauge.max(term.product_gauge) + error;
-    if problem.accumulator().is_float() && largest > largest_finite(arithmetic) {
+    error += gamma(k + 4.0 + scales, ElementType::F64.unit_roundoff()) * term.gauge;
+    let largest = term.gauge.max(term.product_gauge).max(term.reach) + error;
+    if problem.accumulator().is_float() && largest > arithmetic.max_finite() {
         return f64::INFINITY;
     }
     if flush {
-        let lost = (2.0 * k + 4.0) * problem.alpha.abs().max(1.0);
+        let lost = (2.0 * k + 4.0 + scales) * problem.alpha.abs().max(term.reach).max(1.0);
         error += lost * arithmetic.min_normal() + term.subnormal;
     } else {
         // Gradual underflow loses at most half a subnormal a product; sums are then exact.
-        error += (k + 4.0) * problem.alpha.abs().max(1.0) * arithmetic.min_subnormal();
+        let lost = (k + 4.0 + scales) * problem.alpha.abs().max(term.reach).max(1.0);
+        error += lost * arithmetic.min_subnormal();
     }
     let twice = if arithmetic == ElementType::F64 { 2.0 } else { 1.0 };
     error = problem.activation.lipschitz() * error
@@ -79,16 +81,4 @@ fn output_error(output: ElementType, value: f64, error: f64, flush: bool) -> f64
         0.0
     };
     rounded + flushed
-}
-
-/// The largest finite number of a float type.
-pub(super) fn largest_finite(element: ElementType) -> f64 {
-    match element {
-        ElementType::F64 => f64::MAX,
-        ElementType::F32 => f64::from(f32::MAX),
-        ElementType::F16 => half::f16::MAX.to_f64(),
-        ElementType::BF16 => half::bf16::MAX.to_f64(),
-        ElementType::I8 => 127.0,
-        ElementType::I32 => f64::from(i32::MAX),
-    }
 }

@@ -2,10 +2,9 @@
 
 use core::fmt;
 
-use super::bound::{arithmetic, largest_finite};
+use super::bound::arithmetic;
 use super::{Position, Reference};
-use crate::element::ElementType;
-use crate::round;
+use crate::element::{self, ElementType};
 use crate::view::AnyMatrixRef;
 
 /// How a result compares with the oracle.
@@ -163,7 +162,7 @@ fn judge(reference: &Reference, index: usize, found: f64, exact: bool) -> Verdic
     if value.is_infinite() || found.is_infinite() {
         let same = value == found;
         // From half a step past the largest finite number on, rounding gives infinity.
-        let threshold = largest_finite(output) * (1.0 + output.unit_roundoff() / 2.0);
+        let threshold = output.max_finite() * (1.0 + output.unit_roundoff() / 2.0);
         let may_overflow = value.signum() == found.signum() && value.abs() + bound >= threshold;
         return if same || (found.is_infinite() && may_overflow) {
             Verdict::Equal
@@ -203,12 +202,7 @@ fn judge_integer(
 
 /// `value` as the output type stores it.
 fn rounded(output: ElementType, value: f64) -> f64 {
-    match output {
-        ElementType::F64 => value,
-        ElementType::F32 => f64::from(value as f32),
-        ElementType::F16 => round::f64_to_f16(value).to_f64(),
-        ElementType::BF16 => round::f64_to_bf16(value).to_f64(),
-        ElementType::I8 => f64::from(round::f64_to_i8(value)),
-        ElementType::I32 => f64::from(round::f64_to_i32(value)),
-    }
+    let mut bytes = [0; 8];
+    element::write_f64(output, &mut bytes, 0, value);
+    element::read_f64(output, &bytes, 0)
 }

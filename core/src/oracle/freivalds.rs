@@ -3,7 +3,6 @@
 use core::fmt;
 
 use super::Position;
-use super::bound::largest_finite;
 use crate::element::ElementType;
 use crate::epilogue::Activation;
 use crate::error::{Error, Operand};
@@ -63,7 +62,7 @@ impl fmt::Display for FreivaldsReport {
 /// What [`Problem::validate`] and [`Operands::check`] find; [`Error::ShapeMismatch`] if `found` is
 /// no result of the problem; [`Error::NotInteger`] for a fractional operand, alpha or beta;
 /// [`Error::LimitExceeded`] if sums could be inexact; [`Error::ActivationUnsupported`] with an
-/// activation, which is not linear.
+/// activation, which is not linear; [`Error::ScalesUnavailable`] with scales.
 pub fn freivalds(
     problem: &Problem,
     operands: &Operands<'_>,
@@ -78,6 +77,13 @@ pub fn freivalds(
         return Err(Error::ActivationUnsupported {
             activation: problem.activation.name(),
             element: problem.c,
+        });
+    }
+    if problem.has_scales() {
+        return Err(Error::ScalesUnavailable {
+            what: "Freivalds' test".into(),
+            scales: problem.scale_names(),
+            needs: "integers throughout; check a sample of positions instead",
         });
     }
     let alpha = integer(problem.alpha, "alpha")?;
@@ -179,7 +185,7 @@ fn check_exact(problem: &Problem, operands: &Operands<'_>) -> Result<(), Error> 
     }
     // Integers up to 1/u are exact in a format with unit roundoff u.
     let limit = match (problem.accumulator(), problem.c) {
-        (_, ElementType::I8) => largest_finite(ElementType::I8),
+        (_, ElementType::I8) => ElementType::I8.max_finite(),
         (ElementType::I32, output) => 1.0 / output.unit_roundoff(),
         (accumulator, output) => 1.0 / accumulator.unit_roundoff().max(output.unit_roundoff()),
     };

@@ -1,9 +1,10 @@
 //! What the right answer is, and how far off a result may be.
 //!
-//! The oracle is a plain triple loop in `f64` (exact integers for `i8`), kept slow and simple on
+//! The oracle is a plain triple loop in `f64` (exact integers for `i8` and `i4`), kept slow and simple on
 //! purpose: it shares no code with any backend. For every element it returns the value and the
-//! *gauge* `|alpha| · Σ|a||b| + |beta||c| + |bias|`, the scale that rounding errors are measured
-//! against. [`Reference::bound`] derives from it how far a correct result may be off, and
+//! *gauge* `|alpha·r·s| · Σ|a||b| + |beta||c| + |bias|` (r and s the scales of its row and column, a
+//! and b with their block scales), the scale that rounding errors are measured against. Products of
+//! fp8 and fp4 numbers are exact in `f64`, with any block scales. [`Reference::bound`] derives from it how far a correct result may be off, and
 //! [`Reference::compare`] applies that; [`Reference::compare_exact`] is for data whose sums are
 //! exact, where any difference is a defect.
 //!
@@ -149,7 +150,7 @@ impl Reference {
         &self.values
     }
 
-    /// `|alpha| · Σ|a||b| + |beta||c| + |bias|` of every element.
+    /// `|alpha·r·s| · Σ|a||b| + |beta||c| + |bias|` of every element.
     #[must_use]
     pub fn gauges(&self) -> &[f64] {
         &self.gauges
@@ -169,12 +170,16 @@ impl Reference {
     ///    and Stability of Numerical Algorithms*, 2nd ed., §3.1 and eq. 3.5: it holds for any order of
     ///    summation, with and without fused multiply-add). Each product passes at most K roundings
     ///    in the sum and three more (times alpha, plus beta·c, plus bias), each other term fewer. For
-    ///    i8 operands the sum is exact and only its conversion to f32 and the epilogue round:
-    ///    `γ_5(u)`. For i32 output nothing rounds: the bound is 0.
-    /// 2. **The oracle's own rounding:** `γ_{K+4}(2⁻⁵³) · gauge`; for f64 problems that makes `2·γ`.
+    ///    integer operands the sum is exact and only its conversion to f32 and the epilogue round:
+    ///    `γ_5(u)`. A row scale and a column scale add one rounding each to either index; block
+    ///    scales are powers of two and add none. For i32 output nothing rounds: the bound is 0.
+    /// 2. **The oracle's own rounding:** `γ_{K+4}(2⁻⁵³) · gauge`, the index as above; for f64
+    ///    problems that makes `2·γ`.
     /// 3. **Underflow:** a device may flush subnormals. Each of the 2K + 4 results may lose up to the
     ///    smallest normal number of the accumulator (scaled by alpha), and a subnormal operand may
-    ///    count as zero: the part of the gauge that such operands make.
+    ///    count as zero: the part of the gauge that such operands make (all of the product's with a
+    ///    subnormal scale). Not so subnormal numbers of less than 16 bits, which are decoded to
+    ///    wider types first. With scales, what is lost may grow by any of the later factors.
     /// 4. **Activation:** the above times a bound on the slope
     ///    ([`lipschitz`](crate::Activation::lipschitz)), plus the error of evaluating it on a
     ///    number x:
@@ -192,7 +197,7 @@ impl Reference {
     ///    a value below the smallest normal number may count as zero. Half for i8, which rounds to
     ///    integers.
     ///
-    /// Infinite where sums may overflow the accumulator on the way, so that nothing is promised; NaN
+    /// Infinite where sums, or products with some of the scales, may overflow the accumulator on the way, so that nothing is promised; NaN
     /// for an index past the end.
     #[must_use]
     pub fn bound(&self, index: usize) -> f64 {

@@ -4,15 +4,19 @@ use super::Position;
 use crate::element::ElementType;
 use crate::epilogue::Activation;
 use crate::operands::Operands;
-use crate::problem::Problem;
+use crate::problem::{MX_BLOCK, Problem};
+use crate::view::AnyVectorRef;
 
 /// One element of C before the activation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Term {
-    /// alpha·Σab + beta·c + bias; for i32 output modulo 2³² and after the activation.
+    /// alpha·r·s·Σab + beta·c + bias; for i32 output modulo 2³² and after the activation.
     pub(super) sum: f64,
-    /// |alpha|·Σ|a||b| + |beta||c| + |bias|.
+    /// |alpha·r·s|·Σ|a||b| + |beta||c| + |bias|, r and s the scales of the row and the column.
     pub(super) gauge: f64,
+    /// With row or column scales, more than the product of any of Σ|a||b|, |r|, |s| and |alpha|: what
+    /// is between them, in whatever order they are multiplied. Otherwise 0.
+    pub(super) reach: f64,
     /// Σ|a||b| alone: what the accumulator may hold before alpha scales it.
     pub(super) product_gauge: f64,
     /// The part of the gauge whose operands are subnormal numbers of their type.
@@ -26,7 +30,7 @@ pub(super) struct Term {
 struct Product {
     /// The sum of float operands.
     float: f64,
-    /// The sum of i8 operands, exact.
+    /// The sum of integer operands, exact.
     integer: i64,
     gauge: f64,
     subnormal: f64,
@@ -70,17 +74,30 @@ fn products(problem: &Problem, operands: &Operands<'_>, positions: &[Position]) 
             let b = operands.b.get(at.batch, k, at.col);
             if problem.accumulator() == ElementType::I32 {
                 product.integer += a as i64 * b as i64;
-            } else {
-                product.float += a * b;
-                product.non_finite |= !(a.is_finite() && b.is_finite());
+                product.gauge += (a * b).abs();
+                continue;
             }
-            product.gauge += (a * b).abs();
+            let ab = a * b * block_scale(problem, operands, *at, k);
+            product.float += ab;
+            product.non_finite |= !(a.is_finite() && b.is_finite() && !ab.is_nan());
+            product.gauge += ab.abs();
             if is_subnormal(a, problem.a) || is_subnormal(b, problem.b) {
-                product.subnormal += (a * b).abs();
+                product.subnormal += ab.abs();
             }
         }
     }
     products
+}
+
+/// The scale of a product at K position `k`: that of A's block times that of B's. Both are powers of
+/// two between 2⁻¹²⁷ and 2¹²⁷, so that it, and the product of narrow numbers with it, is exact.
+fn block_scale(problem: &Problem, operands: &Operands<'_>, at: Position, k: usize) -> f64 {
+    let blocks = problem.k / MX_BLOCK;
+    let scale = |scales: Option<AnyVectorRef<'_>>, line: usize| {
+        scales.map_or(1.0, |scales| scales.get(line * blocks + k / MX_BLOCK))
+    };
+    scale(operands.a_block_scales, at.batch * problem.m + at.row)
+        * scale(operands.b_block_scales, at.batch * problem.n + at.col)
 }
 
 /// alpha and beta as the problem uses them: rounded to f32 unless the problem is f64.
@@ -101,8 +118,9 @@ fn float_element(
     let mut term = Term {
         sum: 0.0,
         gauge: 0.0,
+        reach: 0.0,
         product_gauge: product.gauge,
-        subnormal: alpha.abs() * product.subnormal,
+        subnormal: 0.0,
         non_finite: product.non_finite || !(alpha.is_finite() && beta.is_finite()),
     };
     if problem.reads_factors() {
@@ -111,8 +129,22 @@ fn float_element(
             ElementType::I32 => f64::from(product.integer as i32),
             _ => product.float,
         };
-        term.sum += alpha * sum;
-        term.gauge += alpha.abs() * product.gauge;
+        let row = operands.row_scale.map(|r| r.get(at.batch * problem.m + at.row));
+        let col = operands.col_scale.map(|s| s.get(at.batch * problem.n + at.col));
+        let scales = [row, col].into_iter().flatten();
+        let scale: f64 = scales.clone().product();
+        let factor = alpha * scale;
+        term.sum += factor * sum;
+        term.gauge += factor.abs() * product.gauge;
+        term.non_finite |= !scale.is_finite();
+        // A device that counts subnormal numbers as zero loses the whole with a subnormal scale.
+        let lost_scale = scales.clone().any(|s| is_subnormal(s, ElementType::F32));
+        let subnormal = if lost_scale { product.gauge } else { product.subnormal };
+        term.subnormal += factor.abs() * subnormal;
+        if problem.row_scale || problem.col_scale {
+            term.reach =
+                scales.chain([product.gauge, alpha]).map(|factor| factor.abs().max(1.0)).product();
+        }
     }
     if let (true, Some(c)) = (problem.reads_c(), operands.c) {
         term.add(beta, c.get(at.batch, at.row, at.col), problem.c);
@@ -159,12 +191,15 @@ fn integer_element(
     Term {
         sum: f64::from(value),
         gauge,
+        reach: 0.0,
         product_gauge: product.gauge,
         subnormal: 0.0,
         non_finite: false,
     }
 }
 
+/// Whether a device may count `value` as zero. Types of less than 16 bits have no such device: they
+/// are decoded to wider ones, where their subnormal numbers are normal.
 fn is_subnormal(value: f64, element: ElementType) -> bool {
-    value != 0.0 && value.abs() < element.min_normal()
+    value != 0.0 && element.bits() >= 16 && value.abs() < element.min_normal()
 }

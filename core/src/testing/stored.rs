@@ -57,6 +57,47 @@ impl Arrangement {
         Self::RepeatedRow,
     ];
 
+    /// As [`place`](Self::place), for elements of type `element`: lines of a 4-bit type are filled up
+    /// to whole bytes, and arrangements that it cannot have (elements apart, or backwards, within a
+    /// line) have gaps between lines or lines backwards instead.
+    #[must_use]
+    pub fn place_for(self, element: ElementType, shape: Shape) -> (Placement, usize) {
+        if !element.is_packed() {
+            return self.place(shape);
+        }
+        let arrangement = match self {
+            Self::Spread => Self::Padded,
+            Self::ReversedCols => Self::ReversedRows,
+            other => other,
+        };
+        let (place, _) = arrangement.place(shape);
+        let even = |stride: isize| if stride == 1 { 1 } else { stride + stride % 2 };
+        let Layout { row_stride, col_stride, .. } = place.layout;
+        let (mut row_stride, mut col_stride) = (even(row_stride), even(col_stride));
+        if col_stride == 1 && row_stride == 1 {
+            // Lines of one element: still one byte each.
+            if matches!(arrangement, Self::ColMajor | Self::PaddedColMajor) {
+                col_stride = 2;
+            } else {
+                row_stride = 2;
+            }
+        }
+        let matrix = Layout { row_stride, col_stride, batch_stride: 0 };
+        let one = matrix.extent(Shape { batch: 1, ..shape });
+        let reach = one.map_or(0, |extent| (extent.max - extent.min) as isize + 1);
+        let layout = Layout { batch_stride: even(reach + 1), ..matrix };
+        let margin = if self == Self::Dense { 0 } else { MARGIN + 1 };
+        match layout.extent(shape) {
+            None => (Placement { offset: margin, shape, layout }, 2 * margin),
+            Some(extent) => {
+                let first = margin + extent.min.unsigned_abs() as usize;
+                let offset = first + first % 2;
+                let len = (offset + extent.max as usize + 1).next_multiple_of(2) + margin;
+                (Placement { offset, shape, layout }, len)
+            }
+        }
+    }
+
     /// Where a matrix of `shape` lies in a storage made for it, and how long that storage is.
     #[must_use]
     pub fn place(self, shape: Shape) -> (Placement, usize) {
@@ -116,12 +157,11 @@ impl Stored {
         arrangement: Arrangement,
         mut value: impl FnMut(usize, usize, usize) -> f64,
     ) -> Self {
-        let (placement, len) = arrangement.place(shape);
-        let words = vec![0; (len * element.size()).div_ceil(8)];
+        let (placement, len) = arrangement.place_for(element, shape);
+        let words = vec![0; element.bytes_for(len).div_ceil(8)];
         let mut stored = Self { words, len, element, placement };
-        for index in 0..len {
-            stored.bytes_mut()[index * element.size()..(index + 1) * element.size()]
-                .copy_from_slice(canary(element));
+        for bytes in stored.bytes_mut().chunks_exact_mut(element.size()) {
+            bytes.copy_from_slice(canary(element));
         }
         for b in 0..shape.batch {
             for r in 0..shape.rows {
@@ -161,13 +201,13 @@ impl Stored {
     /// The storage, canaries included.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.words)[..self.len * self.element.size()]
+        &bytemuck::cast_slice(&self.words)[..self.element.bytes_for(self.len)]
     }
 
     /// The storage, canaries included, writable.
     #[must_use]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut bytemuck::cast_slice_mut(&mut self.words)[..self.len * self.element.size()]
+        &mut bytemuck::cast_slice_mut(&mut self.words)[..self.element.bytes_for(self.len)]
     }
 
     /// The matrix.
@@ -208,12 +248,18 @@ impl Stored {
                 }
             }
         }
-        let size = self.element.size();
+        let (size, packed) = (self.element.size(), self.element.is_packed());
         (0..self.len)
             .filter(|&i| !inside[i])
             .filter(|&i| {
-                let range = i * size..(i + 1) * size;
-                after.len() != self.bytes().len() || after[range.clone()] != self.bytes()[range]
+                let code = |bytes: &[u8]| {
+                    if packed {
+                        vec![(bytes[i / 2] >> (i % 2 * 4)) & 0xf]
+                    } else {
+                        bytes[i * size..(i + 1) * size].to_vec()
+                    }
+                };
+                after.len() != self.bytes().len() || code(after) != code(self.bytes())
             })
             .collect()
     }
@@ -223,7 +269,8 @@ impl Stored {
     }
 }
 
-/// A bit pattern that no test computes: a NaN with a payload where the type has NaN.
+/// A bit pattern that no test computes: a NaN with a payload where the type has NaN. Operand types
+/// without NaN have their largest magnitude.
 fn canary(element: ElementType) -> &'static [u8] {
     match element {
         ElementType::F64 => &[0x5a, 0xa5, 0x5a, 0xa5, 0x5a, 0xa5, 0xfa, 0x7f],
@@ -232,6 +279,11 @@ fn canary(element: ElementType) -> &'static [u8] {
         ElementType::BF16 => &[0xda, 0x7f],
         ElementType::I8 => &[0x5a],
         ElementType::I32 => &[0x5a, 0xa5, 0x5a, 0xa5],
+        ElementType::F8E4M3Fnuz | ElementType::F8E5M2Fnuz => &[0x80],
+        ElementType::F8E4M3 | ElementType::F8E5M2 => &[0x7f],
+        ElementType::F4E2M1 => &[0x77],
+        ElementType::I4 => &[0x88],
+        ElementType::E8M0 => &[0xff],
     }
 }
 
