@@ -55,7 +55,7 @@ fn types_the_library_does_not_multiply() {
     let b = folder.npy("b.npy", &[2, 2], &[1f32; 4]);
     refuse(&["run", &a, &b], &["a.npy", "<u2", "<f4"]);
     let a = folder.npy("a.npy", &[2, 2], &[1i32; 4]);
-    refuse(&["run", &a, &a], &["i32 x i32", "operands are f64, f32, f16, bf16 or i8"]);
+    refuse(&["run", &a, &a], &["i32 x i32", "operands are f64, f32, f16, bf16, i8"]);
     let a = folder.npy("a.npy", &[2, 2], &[1f64; 4]);
     refuse(&["run", &a, &b], &["f64 x f32", "--dtype"]);
 }
