@@ -10,20 +10,25 @@
 /// The most waves a workgroup has (1024 work-items).
 pub(crate) const MAX_WAVES: u32 = 16;
 
+/// Wave 0 in the sets of all four bytes.
+const ALL_BYTES: u64 = 0x0001_0001_0001_0001;
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Word {
     epoch: u32,
-    /// One byte for each byte of the dword: wave + 1 of the last writer in this epoch, with [`ATOMIC`]; 0 for none.
+    /// One byte for each byte of the dword: wave + 1 of the last plain writer in this epoch, 0 for none.
     writers: u32,
-    /// Sixteen bits for each byte: the waves that read it in this epoch.
+    /// Sixteen bits for each byte: the waves that read it plainly in this epoch.
     readers: u64,
+    /// Likewise the waves that updated it atomically. They are kept apart from both, because an atomic neither orders nor
+    /// hides the plain accesses around it.
+    atomics: u64,
     write_step: u32,
     read_step: u32,
+    atomic_step: u32,
     /// Four bits: which bytes were ever written.
     initialised: u8,
 }
-
-const ATOMIC: u32 = 0x80;
 
 /// Why bytes are in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,8 +124,12 @@ impl Shadow {
         {
             return Some(flight.conflict());
         }
-        let other = foreign(writers, wave, false)?;
-        Some(Conflict { kind: ConflictKind::ReadOfWrite, wave: other, step: word.write_step })
+        let kind = ConflictKind::ReadOfWrite;
+        if let Some(other) = foreign(writers, wave) {
+            return Some(Conflict { kind, wave: other, step: word.write_step });
+        }
+        let other = others(word.atomics, bytes, wave)?;
+        Some(Conflict { kind, wave: other, step: word.atomic_step })
     }
 
     /// A wave writes the bytes of a dword that `bytes` marks. The dword lies inside.
@@ -138,31 +147,31 @@ impl Shadow {
         let mask = wide_mask(bytes);
         word.initialised |= bytes;
         let before = *word;
-        let tag = (wave + 1) | if atomic { ATOMIC } else { 0 };
-        word.writers = word.writers & !mask | (tag * 0x0101_0101) & mask;
-        word.write_step = step;
+        if atomic {
+            word.atomics |= spread(bytes) << wave;
+            word.atomic_step = step;
+        } else {
+            word.writers = word.writers & !mask | ((wave + 1) * 0x0101_0101) & mask;
+            word.write_step = step;
+        }
         if let Some(flight) = flying
             && flight.wave != wave
         {
             return Some(flight.conflict());
         }
-        if let Some(other) = foreign(before.writers & mask, wave, atomic) {
-            return Some(Conflict {
-                kind: ConflictKind::WriteOfWrite,
-                wave: other,
-                step: before.write_step,
-            });
+        let conflict = |kind, wave, step| Some(Conflict { kind, wave, step });
+        if let Some(other) = foreign(before.writers & mask, wave) {
+            return conflict(ConflictKind::WriteOfWrite, other, before.write_step);
         }
-        let readers = before.readers & spread(bytes).wrapping_mul(0xffff) & !(spread(0xf) << wave);
-        if readers != 0 && !atomic {
-            let other = readers.trailing_zeros() % MAX_WAVES;
-            return Some(Conflict {
-                kind: ConflictKind::WriteOfRead,
-                wave: other,
-                step: before.read_step,
-            });
+        if let Some(other) = others(before.readers, bytes, wave) {
+            return conflict(ConflictKind::WriteOfRead, other, before.read_step);
         }
-        None
+        match others(before.atomics, bytes, wave) {
+            Some(other) if !atomic => {
+                conflict(ConflictKind::WriteOfWrite, other, before.atomic_step)
+            }
+            _ => None,
+        }
     }
 
     /// Whether all marked bytes of the dword were written.
@@ -175,10 +184,10 @@ impl Shadow {
     #[inline]
     pub(crate) fn read_whole(&mut self, dword: usize, wave: u32, step: u32) -> bool {
         let word = self.word(dword);
-        word.readers |= 0x0001_0001_0001_0001 << wave;
+        word.readers |= ALL_BYTES << wave;
         word.read_step = step;
         let own = word.writers == 0 || word.writers == (wave + 1) * 0x0101_0101;
-        own && word.initialised == 0xf
+        own && word.atomics & !(ALL_BYTES << wave) == 0 && word.initialised == 0xf
     }
 
     /// As [`Shadow::write`] of a whole dword while nothing is in flight: whether it is free of conflicts. Where not, nothing is
@@ -187,8 +196,8 @@ impl Shadow {
     pub(crate) fn write_whole(&mut self, dword: usize, wave: u32, step: u32) -> bool {
         let word = self.word(dword);
         let tag = (wave + 1) * 0x0101_0101;
-        let readers = word.readers & !(0x0001_0001_0001_0001 << wave);
-        if word.writers != 0 && word.writers != tag || readers != 0 {
+        let others = (word.readers | word.atomics) & !(ALL_BYTES << wave);
+        if word.writers != 0 && word.writers != tag || others != 0 {
             return false;
         }
         word.writers = tag;
@@ -240,19 +249,21 @@ fn spread(bytes: u8) -> u64 {
         | u64::from(bytes >> 3 & 1) << 48
 }
 
-/// A writer other than `wave`; writers that are atomic do not count against an atomic access.
+/// A writer other than `wave`.
 #[inline]
-fn foreign(writers: u32, wave: u32, atomic: bool) -> Option<u32> {
+fn foreign(writers: u32, wave: u32) -> Option<u32> {
     if writers == 0 || writers == (wave + 1) * 0x0101_0101 {
         return None;
     }
-    writers
-        .to_le_bytes()
-        .into_iter()
-        .map(u32::from)
-        .filter(|&tag| tag != 0 && !(atomic && tag & ATOMIC != 0))
-        .map(|tag| (tag & !ATOMIC) - 1)
-        .find(|&other| other != wave)
+    let tags = writers.to_le_bytes().into_iter().map(u32::from);
+    tags.filter(|&tag| tag != 0).map(|tag| tag - 1).find(|&other| other != wave)
+}
+
+/// A wave other than `wave` in the sets of the marked bytes.
+#[inline]
+fn others(sets: u64, bytes: u8, wave: u32) -> Option<u32> {
+    let others = sets & spread(bytes).wrapping_mul(0xffff) & !(ALL_BYTES << wave);
+    (others != 0).then(|| others.trailing_zeros() % MAX_WAVES)
 }
 
 #[cfg(test)]
@@ -291,6 +302,33 @@ mod tests {
         assert_eq!(kind(shadow.write(0, 0xf, 0, 1, true)), None);
         assert_eq!(kind(shadow.write(0, 0xf, 1, 1, true)), None);
         assert_eq!(kind(shadow.read(0, 0xf, 2, 1)), Some(ConflictKind::ReadOfWrite));
+        assert!(!shadow.read_whole(0, 2, 1));
+    }
+
+    #[test]
+    fn an_atomic_after_another_waves_plain_access_races() {
+        let mut shadow = Shadow::new(64);
+        assert_eq!(kind(shadow.read(0, 0xf, 0, 1)), None);
+        assert_eq!(kind(shadow.write(0, 0xf, 1, 2, true)), Some(ConflictKind::WriteOfRead));
+        assert_eq!(kind(shadow.write(4, 0xf, 0, 3, false)), None);
+        assert_eq!(kind(shadow.write(4, 0xf, 1, 4, true)), Some(ConflictKind::WriteOfWrite));
+    }
+
+    #[test]
+    fn an_atomic_does_not_hide_the_accesses_before_it() {
+        let mut shadow = Shadow::new(64);
+        // Wave 0 initialises plainly, then counts; wave 1 counts without a barrier between.
+        assert_eq!(kind(shadow.write(0, 0xf, 0, 1, false)), None);
+        assert_eq!(kind(shadow.write(0, 0xf, 0, 2, true)), None);
+        assert_eq!(kind(shadow.write(0, 0xf, 1, 3, true)), Some(ConflictKind::WriteOfWrite));
+        // Waves 0 and 1 count; wave 1 collects without a barrier between.
+        assert_eq!(kind(shadow.write(4, 0xf, 0, 4, true)), None);
+        assert_eq!(kind(shadow.write(4, 0xf, 1, 5, true)), None);
+        let conflict = shadow.read(4, 0xf, 1, 6).unwrap();
+        assert_eq!((conflict.kind, conflict.wave), (ConflictKind::ReadOfWrite, 0));
+        shadow.barrier();
+        assert!(shadow.read_whole(4, 1, 7));
+        assert!(!shadow.write_whole(4, 0, 8));
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub(super) fn packet(prepared: &Prepared, launch: &Launch) -> Vec<u8> {
         packet[12 + 4 * d..16 + 4 * d].copy_from_slice(&items.to_le_bytes());
     }
     let descriptor = &prepared.kernel().descriptor;
-    packet[24..28].copy_from_slice(&descriptor.private_segment_bytes.to_le_bytes());
+    packet[24..28].copy_from_slice(&descriptor.scratch_bytes().to_le_bytes());
     let lds = descriptor.group_segment_bytes.saturating_add(launch.dynamic_lds);
     packet[28..32].copy_from_slice(&lds.to_le_bytes());
     packet[40..48].copy_from_slice(&KERNARG_BASE.to_le_bytes());
@@ -69,7 +69,7 @@ pub(super) fn user_scalars(descriptor: &Descriptor, segment: &[u8]) -> (Vec<u32>
     pair(descriptor.dispatch_id, 0);
     pair(descriptor.flat_scratch_init, 0);
     if descriptor.private_segment_size {
-        values.push(descriptor.private_segment_bytes);
+        values.push(descriptor.scratch_bytes());
     }
     let first = usize::from(descriptor.kernarg_preload_offset);
     for dword in first..first + usize::from(descriptor.kernarg_preload_dwords) {

@@ -284,7 +284,7 @@ fn validate(prepared: &Prepared, launch: &Launch) -> Result<u32> {
             launch.dynamic_lds, prepared.plan.arch
         )));
     }
-    let scratch = prepared.kernel.descriptor.private_segment_bytes;
+    let scratch = prepared.kernel.descriptor.scratch_bytes();
     if scratch > MAX_SCRATCH {
         return Err(bad(format!("{scratch} bytes of scratch a lane: the limit is {MAX_SCRATCH}")));
     }
@@ -482,7 +482,7 @@ impl Dispatch<'_> {
         wave.written = 0;
         wave.relative = false;
         wave.executed = 0;
-        wave.scratch_bytes = descriptor.private_segment_bytes;
+        wave.scratch_bytes = descriptor.scratch_bytes();
         let dwords = wave.scratch_bytes.div_ceil(4) as usize * Arch::WAVE;
         wave.scratch.clear();
         wave.scratch.resize(dwords, POISON);

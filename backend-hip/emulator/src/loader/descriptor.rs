@@ -65,7 +65,17 @@ pub struct Descriptor {
     pub dynamic_stack: bool,
 }
 
+/// Bytes of stack a lane gets for what the compiler cannot size: recursion and calls through pointers.
+pub const DYNAMIC_STACK_BYTES: u32 = 16 * 1024;
+
 impl Descriptor {
+    /// Bytes of scratch a lane gets: the kernel's fixed part and, where its stack grows at run time, a stack of
+    /// [`DYNAMIC_STACK_BYTES`], as a runtime adds one up to its stack limit.
+    pub fn scratch_bytes(&self) -> u32 {
+        let stack = if self.dynamic_stack { DYNAMIC_STACK_BYTES } else { 0 };
+        self.private_segment_bytes.saturating_add(stack)
+    }
+
     /// Reads the 64 bytes of the descriptor of `kernel`.
     ///
     /// # Errors

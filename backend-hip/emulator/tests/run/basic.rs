@@ -564,6 +564,20 @@ fn calls_return() {
 }
 
 #[test]
+fn recursion_has_a_stack() {
+    everywhere(SOURCE, |object| {
+        assert!(object.kernel("recursion").unwrap().descriptor.dynamic_stack);
+        let data: Vec<i32> = (0..64).map(|x| x % 12).collect();
+        let mut gpu = Gpu::new([1; 3], [64, 1, 1]);
+        let (input, output) = (gpu.input("in", &data), gpu.output::<i32>("out", 64));
+        gpu.run(object, "recursion", vec![input.into(), output.into()]);
+        let numbers = [0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89];
+        let want: Vec<i32> = data.iter().map(|&n| numbers[n as usize]).collect();
+        assert_eq!(gpu.read::<i32>(output, 64), want);
+    });
+}
+
+#[test]
 fn preloaded_arguments_and_their_fallback() {
     if !available() {
         return;

@@ -82,6 +82,35 @@ fn both(body: impl Fn(Arch)) {
     }
 }
 
+/// Runs the histogram, which clears its bins, counts in them atomically and collects them.
+fn histogram(object: &Arc<CodeObject>) -> Report {
+    let data: Vec<u32> = (0..256).map(|x| x * 7).collect();
+    let mut gpu = Gpu::new([1; 3], [256, 1, 1]);
+    let mut args = vec![
+        gpu.input("in", &data).into(),
+        gpu.inout("bins", &[0u32; 64]).into(),
+        gpu.inout("sum", &[0f32]).into(),
+        gpu.inout("most", &[0i32]).into(),
+        gpu.inout("wide", &[0u64]).into(),
+        gpu.inout("cas", &[0f32]).into(),
+    ];
+    args.push(I32(256));
+    gpu.report(object, "atomics", args)
+}
+
+#[test]
+fn a_removed_barrier_beside_atomics_is_a_race() {
+    both(|arch| {
+        let cleared =
+            edited("basic.hip", arch, "atomics", |body| without(body, "ds_write", "s_barrier"));
+        expect(&histogram(&cleared), FindingKind::LdsRace, &["atomics", "ds_add"]);
+        let collected = edited("basic.hip", arch, "atomics", |body| {
+            without_before(body, "s_endpgm", "s_barrier")
+        });
+        expect(&histogram(&collected), FindingKind::LdsRace, &["atomics", "ds_read"]);
+    });
+}
+
 #[test]
 fn a_removed_barrier_is_a_race() {
     both(|arch| {

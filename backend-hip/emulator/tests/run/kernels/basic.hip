@@ -318,3 +318,7 @@ KERNEL WORKGROUP(64) ids(int *out) {
 __attribute__((noinline)) DEVICE int called(int x, int y) { return x * x - y; }
 // Calls that are not inlined.
 KERNEL WORKGROUP(64) calls(const int *in, int *out) { out[thread_x()] = called(in[thread_x()], 3) + called(7, in[0]); }
+
+__attribute__((noinline)) DEVICE int fibonacci(int n) { return n < 2 ? n : fibonacci(n - 1) + fibonacci(n - 2); }
+// Recursion: how much stack it takes is not known to the compiler.
+KERNEL WORKGROUP(64) recursion(const int *in, int *out) { out[thread_x()] = fibonacci(in[thread_x()]); }
