@@ -3,6 +3,7 @@
 //! - [`compile`]: HIP sources to code objects, with any clang that knows the target, no ROCm needed.
 //! - [`preshuffle`]: the production kernel, its configurations, and B in its layout.
 //! - [`steps`]: the tutorial's seven steps and the generic policy kernel.
+//! - [`runtime`]: what executes code objects.
 //! - [`inspect`]: what a compiled kernel's hot loop consists of.
 //!
 //! ```no_run
@@ -21,6 +22,7 @@ pub mod compile;
 mod error;
 pub mod inspect;
 pub mod preshuffle;
+pub mod runtime;
 pub mod sources;
 pub mod steps;
 mod target;
