@@ -21,6 +21,7 @@
 pub mod compile;
 mod error;
 pub mod inspect;
+mod library;
 pub mod preshuffle;
 pub mod runtime;
 pub mod sources;
@@ -28,4 +29,5 @@ pub mod steps;
 mod target;
 
 pub use error::HipError;
+pub use library::LibraryError;
 pub use target::Target;
