@@ -8,10 +8,11 @@
 //!
 //! ```no_run
 //! use lapidary_hip::compile::Compiler;
-//! use lapidary_hip::preshuffle::{OperandType, PreshuffleConfig};
+//! use lapidary_core::ElementType;
+//! use lapidary_hip::preshuffle::PreshuffleConfig;
 //! use lapidary_hip::Target;
 //! # fn main() -> Result<(), lapidary_hip::HipError> {
-//! let config = PreshuffleConfig::new(Target::Gfx942, OperandType::E4m3Fnuz, [64, 256, 128]);
+//! let config = PreshuffleConfig::new(Target::Gfx942, ElementType::F8E4M3Fnuz, [64, 256, 128]);
 //! let object = Compiler::find()?.compile(&config.request()?)?;
 //! println!("{} bytes, {}", object.bytes.len(), object.key);
 //! # Ok(())
