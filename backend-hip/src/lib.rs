@@ -22,6 +22,7 @@
 pub mod compile;
 mod error;
 pub mod inspect;
+mod library;
 pub mod preshuffle;
 pub mod runtime;
 pub mod sources;
@@ -29,4 +30,5 @@ pub mod steps;
 mod target;
 
 pub use error::HipError;
+pub use library::LibraryError;
 pub use target::Target;
