@@ -8,10 +8,11 @@
 //!
 //! ```no_run
 //! use lapidary_hip::compile::Compiler;
-//! use lapidary_hip::preshuffle::{OperandType, PreshuffleConfig};
+//! use lapidary_core::ElementType;
+//! use lapidary_hip::preshuffle::PreshuffleConfig;
 //! use lapidary_hip::Target;
 //! # fn main() -> Result<(), lapidary_hip::HipError> {
-//! let config = PreshuffleConfig::new(Target::Gfx942, OperandType::E4m3Fnuz, [64, 256, 128]);
+//! let config = PreshuffleConfig::new(Target::Gfx942, ElementType::F8E4M3Fnuz, [64, 256, 128]);
 //! let object = Compiler::find()?.compile(&config.request()?)?;
 //! println!("{} bytes, {}", object.bytes.len(), object.key);
 //! # Ok(())
@@ -21,6 +22,7 @@
 pub mod compile;
 mod error;
 pub mod inspect;
+mod library;
 pub mod preshuffle;
 pub mod runtime;
 pub mod sources;
@@ -28,4 +30,5 @@ pub mod steps;
 mod target;
 
 pub use error::HipError;
+pub use library::LibraryError;
 pub use target::Target;

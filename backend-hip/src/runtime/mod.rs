@@ -3,6 +3,8 @@
 //! [`Runtime`] is the little that the backend needs of either. Memory is spoken of by device address,
 //! kernels by handle, and work is ordered by [`Stream`]; nothing here knows a matrix.
 
+pub mod rocm;
+
 use core::fmt;
 
 use crate::compile::CodeObject;
