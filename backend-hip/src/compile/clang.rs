@@ -85,6 +85,8 @@ fn arguments(request: &Request) -> Vec<String> {
         "-nogpuinc",
         "-nogpulib",
         "--no-gpu-bundle-output",
+        // Otherwise a hash of the temporary directory's name ends up in the code object.
+        "-fuse-cuid=none",
         "-I.",
     ]
     .map(str::to_owned)

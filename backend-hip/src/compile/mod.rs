@@ -9,7 +9,7 @@ mod clang;
 mod hiprtc;
 mod locate;
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -52,7 +52,7 @@ impl Request {
 }
 
 /// A compiled kernel.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct CodeObject {
     /// The ELF file.
@@ -61,6 +61,16 @@ pub struct CodeObject {
     pub key: String,
     /// Whether it came from the cache, and whether it was put there.
     pub cache: CacheOutcome,
+}
+
+impl fmt::Debug for CodeObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CodeObject")
+            .field("bytes", &self.bytes.len())
+            .field("key", &self.key)
+            .field("cache", &self.cache)
+            .finish()
+    }
 }
 
 impl CodeObject {
