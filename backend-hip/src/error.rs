@@ -8,7 +8,7 @@ use crate::preshuffle::PackError;
 use crate::runtime::RuntimeError;
 use crate::runtime::rocm::RocmError;
 use crate::steps::StepError;
-use crate::target::Target;
+use crate::target::{Target, UnknownTarget};
 
 /// An error of the HIP backend, each with what was asked for and what is there.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +58,10 @@ pub enum HipError {
         /// What the compiler said.
         log: String,
     },
+
+    /// There is no target of that name.
+    #[error(transparent)]
+    UnknownTarget(#[from] UnknownTarget),
 
     /// A library of ROCm's is not there, or is another one.
     #[error(transparent)]

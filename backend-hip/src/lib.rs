@@ -31,4 +31,4 @@ mod target;
 
 pub use error::HipError;
 pub use library::LibraryError;
-pub use target::Target;
+pub use target::{Target, UnknownTarget};
