@@ -22,6 +22,7 @@
 pub mod compile;
 mod error;
 pub mod inspect;
+pub mod passes;
 pub mod preshuffle;
 pub mod runtime;
 pub mod sources;
