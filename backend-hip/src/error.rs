@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::preshuffle::ConfigError;
 use crate::preshuffle::PackError;
 use crate::runtime::RuntimeError;
+use crate::runtime::rocm::RocmError;
 use crate::steps::StepError;
 use crate::target::Target;
 
@@ -81,6 +82,10 @@ pub enum HipError {
     /// A device or its driver refused something.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),
+
+    /// There is no ROCm device.
+    #[error(transparent)]
+    Rocm(#[from] RocmError),
 
     /// Assembly without the loop that was looked for.
     #[error("{what}")]

@@ -23,6 +23,7 @@ pub mod compile;
 mod error;
 pub mod inspect;
 pub mod passes;
+mod library;
 pub mod preshuffle;
 pub mod runtime;
 pub mod sources;
@@ -30,4 +31,5 @@ pub mod steps;
 mod target;
 
 pub use error::HipError;
+pub use library::LibraryError;
 pub use target::Target;

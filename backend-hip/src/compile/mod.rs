@@ -58,6 +58,23 @@ pub struct CodeObject {
     pub cache: CacheOutcome,
 }
 
+impl CodeObject {
+    /// A code object that was compiled elsewhere; its key is the hash of its bytes.
+    #[must_use]
+    pub fn prebuilt(bytes: Vec<u8>) -> Self {
+        let key = hex(&Sha256::digest(&bytes));
+        let cache = CacheOutcome::NotStored("it was compiled elsewhere".into());
+        Self { bytes, key, cache }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
 /// A clang that can compile the kernels.
 #[derive(Clone, Debug)]
 pub struct Compiler {
@@ -182,10 +199,7 @@ impl Compiler {
             field(source.path);
             field(source.text);
         }
-        hash.finalize().iter().fold(String::new(), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+        hex(&hash.finalize())
     }
 
     fn run(&self, request: &Request, mode: &[&str], output: &str) -> Result<Vec<u8>, HipError> {

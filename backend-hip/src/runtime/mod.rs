@@ -5,6 +5,7 @@
 
 #[cfg(feature = "emulator")]
 mod emulated;
+pub mod rocm;
 
 use core::fmt;
 
