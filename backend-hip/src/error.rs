@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use lapidary_core::Error;
+
 use crate::preshuffle::ConfigError;
 use crate::preshuffle::PackError;
 use crate::runtime::RuntimeError;
@@ -99,5 +101,25 @@ impl HipError {
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
         let what = what.into();
         |source| Self::Io { what, source }
+    }
+}
+
+/// The errors of the library that a HIP error is, as far as it has them.
+impl HipError {
+    pub(crate) fn into_core(self, device: &str) -> Error {
+        let device = device.to_owned();
+        match self {
+            Self::Runtime(RuntimeError::OutOfMemory { requested }) => {
+                Error::OutOfMemory { requested, what: "device memory".into(), device }
+            }
+            Self::Runtime(RuntimeError::DeviceLost { reason }) => {
+                Error::DeviceLost { device, reason }
+            }
+            Self::Runtime(RuntimeError::Unavailable { reason }) => Error::NoDevice { reason },
+            Self::Pack(PackError::OtherLayout { found, needed }) => {
+                Error::PackedMismatch { found, expected: needed }
+            }
+            other => Error::Backend { device, source: Box::new(other) },
+        }
     }
 }
