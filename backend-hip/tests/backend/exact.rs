@@ -60,11 +60,7 @@ fn every_type_and_output_and_epilogue() {
                     .beta([0.0, -1.0][seed as usize / 2 % 2])
                     .bias(seed % 4 < 2)
                     .activation([Activation::None, Activation::Relu][seed as usize % 2]);
-                let case = Case::new(problem, Values::SmallIntegers(3), seed).arranged(
-                    Arrangement::Dense,
-                    Arrangement::Dense,
-                    Arrangement::Dense,
-                );
+                let case = Case::new(problem, Values::SmallIntegers(3), seed);
                 check_exact(&device, &case, &PlanOptions::default());
             }
         }
