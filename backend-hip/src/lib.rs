@@ -1,6 +1,6 @@
 //! GEMM on AMD matrix cores: Lapidary's HIP backend.
 //!
-//! - [`compile`]: HIP sources to code objects, with any clang that knows the target, no ROCm needed.
+//! - [`compile`]: HIP sources to code objects, with ROCm's hiprtc or any clang that knows the target.
 //! - [`preshuffle`]: the production kernel, its configurations, and B in its layout.
 //! - [`steps`]: the tutorial's seven steps and the generic policy kernel.
 //! - [`runtime`]: what executes code objects.
@@ -31,4 +31,4 @@ mod target;
 
 pub use error::HipError;
 pub use library::LibraryError;
-pub use target::Target;
+pub use target::{Target, UnknownTarget};
