@@ -2,14 +2,18 @@
 
 use std::path::PathBuf;
 
+<<<<<<< HEAD
 use lapidary_core::Error;
 
+=======
+use crate::library::LibraryError;
+>>>>>>> main
 use crate::preshuffle::ConfigError;
 use crate::preshuffle::PackError;
 use crate::runtime::RuntimeError;
 use crate::runtime::rocm::RocmError;
 use crate::steps::StepError;
-use crate::target::Target;
+use crate::target::{Target, UnknownTarget};
 
 /// An error of the HIP backend, each with what was asked for and what is there.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +62,34 @@ pub enum HipError {
         target: Target,
         /// What the compiler said.
         log: String,
+    },
+
+    /// There is no target of that name.
+    #[error(transparent)]
+    UnknownTarget(#[from] UnknownTarget),
+
+    /// A library of ROCm's is not there, or is another one.
+    #[error(transparent)]
+    Library(#[from] LibraryError),
+
+    /// A function of hiprtc failed, for no fault of the kernel.
+    #[error("{call} of {library} returned {code} ({name})")]
+    Hiprtc {
+        /// The library.
+        library: String,
+        /// The function.
+        call: &'static str,
+        /// `hiprtcResult`.
+        code: i32,
+        /// The code's name.
+        name: String,
+    },
+
+    /// The compiler cannot give assembly.
+    #[error("{library} compiles to code objects only: set LAPIDARY_CLANG to a clang for assembly")]
+    NoAssembly {
+        /// hiprtc's library.
+        library: String,
     },
 
     /// A file or a process could not be handled.

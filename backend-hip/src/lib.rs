@@ -1,4 +1,14 @@
+<<<<<<< HEAD
 //! GEMM on AMD GPUs: Lapidary's HIP backend.
+=======
+//! GEMM on AMD matrix cores: Lapidary's HIP backend.
+//!
+//! - [`compile`]: HIP sources to code objects, with ROCm's hiprtc or any clang that knows the target.
+//! - [`preshuffle`]: the production kernel, its configurations, and B in its layout.
+//! - [`steps`]: the tutorial's seven steps and the generic policy kernel.
+//! - [`runtime`]: what executes code objects.
+//! - [`inspect`]: what a compiled kernel's hot loop consists of.
+>>>>>>> main
 //!
 //! ```no_run
 //! use lapidary_hip::prelude::*;
@@ -52,6 +62,7 @@ mod tensor;
 pub use device::Hip;
 pub use error::HipError;
 pub use library::LibraryError;
+<<<<<<< HEAD
 pub use pack::HipPackedB;
 pub use plan::{HipPlan, PlannedKernel};
 pub use target::Target;
@@ -64,3 +75,6 @@ pub mod prelude {
     pub use crate::{Hip, HipTensor, Target};
     pub use lapidary_core::prelude::*;
 }
+=======
+pub use target::{Target, UnknownTarget};
+>>>>>>> main
