@@ -2,7 +2,12 @@
 
 use std::path::PathBuf;
 
+<<<<<<< HEAD
+use lapidary_core::Error;
+
+=======
 use crate::library::LibraryError;
+>>>>>>> main
 use crate::preshuffle::ConfigError;
 use crate::preshuffle::PackError;
 use crate::runtime::RuntimeError;
@@ -128,5 +133,25 @@ impl HipError {
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
         let what = what.into();
         |source| Self::Io { what, source }
+    }
+}
+
+/// The errors of the library that a HIP error is, as far as it has them.
+impl HipError {
+    pub(crate) fn into_core(self, device: &str) -> Error {
+        let device = device.to_owned();
+        match self {
+            Self::Runtime(RuntimeError::OutOfMemory { requested }) => {
+                Error::OutOfMemory { requested, what: "device memory".into(), device }
+            }
+            Self::Runtime(RuntimeError::DeviceLost { reason }) => {
+                Error::DeviceLost { device, reason }
+            }
+            Self::Runtime(RuntimeError::Unavailable { reason }) => Error::NoDevice { reason },
+            Self::Pack(PackError::OtherLayout { found, needed }) => {
+                Error::PackedMismatch { found, expected: needed }
+            }
+            other => Error::Backend { device, source: Box::new(other) },
+        }
     }
 }

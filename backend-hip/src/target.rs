@@ -78,6 +78,16 @@ impl Target {
     }
 }
 
+#[cfg(feature = "emulator")]
+impl From<lapidary_cdna::Arch> for Target {
+    fn from(arch: lapidary_cdna::Arch) -> Self {
+        match arch {
+            lapidary_cdna::Arch::Gfx942 => Self::Gfx942,
+            lapidary_cdna::Arch::Gfx950 => Self::Gfx950,
+        }
+    }
+}
+
 /// A name that is no target's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(

@@ -25,7 +25,7 @@ use clang::Clang;
 use hiprtc::Hiprtc;
 
 /// One kernel file, with the macros that select what is built from it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Request {
     /// The file, as in [`sources::ALL`].
