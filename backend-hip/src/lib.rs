@@ -1,14 +1,4 @@
-<<<<<<< HEAD
 //! GEMM on AMD GPUs: Lapidary's HIP backend.
-=======
-//! GEMM on AMD matrix cores: Lapidary's HIP backend.
-//!
-//! - [`compile`]: HIP sources to code objects, with ROCm's hiprtc or any clang that knows the target.
-//! - [`preshuffle`]: the production kernel, its configurations, and B in its layout.
-//! - [`steps`]: the tutorial's seven steps and the generic policy kernel.
-//! - [`runtime`]: what executes code objects.
-//! - [`inspect`]: what a compiled kernel's hot loop consists of.
->>>>>>> main
 //!
 //! ```no_run
 //! use lapidary_hip::prelude::*;
@@ -27,7 +17,7 @@
 //!
 //! [`decide`] chooses kernels and passes from plain data; the rest compiles, binds and launches:
 //!
-//! - [`compile`]: HIP sources to code objects, with any clang that knows the target, no ROCm needed.
+//! - [`compile`]: HIP sources to code objects, with ROCm's hiprtc or any clang that knows the target.
 //! - [`preshuffle`]: the matrix-core kernel, its configurations, and B in its layout.
 //! - [`steps`]: the tutorial's seven steps and the generic policy kernel.
 //! - [`passes`]: what runs before and after a product.
@@ -62,10 +52,9 @@ mod tensor;
 pub use device::Hip;
 pub use error::HipError;
 pub use library::LibraryError;
-<<<<<<< HEAD
 pub use pack::HipPackedB;
 pub use plan::{HipPlan, PlannedKernel};
-pub use target::Target;
+pub use target::{Target, UnknownTarget};
 pub use tensor::HipTensor;
 
 pub use lapidary_core as core;
@@ -75,6 +64,3 @@ pub mod prelude {
     pub use crate::{Hip, HipTensor, Target};
     pub use lapidary_core::prelude::*;
 }
-=======
-pub use target::{Target, UnknownTarget};
->>>>>>> main
