@@ -22,6 +22,7 @@
 pub mod compile;
 mod error;
 pub mod inspect;
+pub mod passes;
 mod library;
 pub mod preshuffle;
 pub mod runtime;

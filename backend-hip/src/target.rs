@@ -78,6 +78,16 @@ impl Target {
     }
 }
 
+#[cfg(feature = "emulator")]
+impl From<lapidary_cdna::Arch> for Target {
+    fn from(arch: lapidary_cdna::Arch) -> Self {
+        match arch {
+            lapidary_cdna::Arch::Gfx942 => Self::Gfx942,
+            lapidary_cdna::Arch::Gfx950 => Self::Gfx950,
+        }
+    }
+}
+
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())

@@ -20,7 +20,7 @@ use crate::sources;
 use crate::target::Target;
 
 /// One kernel file, with the macros that select what is built from it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Request {
     /// The file, as in [`sources::ALL`].
