@@ -22,8 +22,8 @@
 pub mod compile;
 mod error;
 pub mod inspect;
-pub mod passes;
 mod library;
+pub mod passes;
 pub mod preshuffle;
 pub mod runtime;
 pub mod sources;

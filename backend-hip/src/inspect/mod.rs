@@ -11,6 +11,8 @@
 //! with `loop.s` the loop's instructions without branches ([`HotLoop::for_mca`]).
 
 mod loops;
+#[cfg(feature = "emulator")]
+mod object;
 mod occupancy;
 
 use std::io::Write;
