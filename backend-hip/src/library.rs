@@ -63,6 +63,19 @@ pub(crate) const HIP: Wanted = Wanted {
     names: &["libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"],
 };
 
+/// The run-time compiler: a library of its own, and before ROCm 7 also a part of the HIP runtime.
+pub(crate) const HIPRTC: Wanted = Wanted {
+    variable: "LAPIDARY_HIPRTC_LIBRARY",
+    names: &[
+        "libhiprtc.so",
+        "libhiprtc.so.7",
+        "libhiprtc.so.6",
+        "libamdhip64.so",
+        "libamdhip64.so.6",
+        "libamdhip64.so.5",
+    ],
+};
+
 impl Wanted {
     pub(crate) fn environment(&self) -> Environment {
         let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());

@@ -2,6 +2,7 @@
 //! everything behind it against a stand-in over host memory.
 #![cfg(target_os = "linux")]
 
+mod hiprtc;
 mod library;
 mod mock;
 mod stand_in;

@@ -1,14 +1,14 @@
-//! Builds the stand-in for libamdhip64 and talks to it.
+//! Builds the stand-ins for ROCm's libraries and talks to them.
 
 use std::ffi::CString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
 use core::ffi::{c_char, c_int};
 use libloading::Library;
 
-/// How the stand-in is built.
+/// Which stand-in, and how it is built.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     /// Like HIP 6 and 7.
@@ -17,6 +17,8 @@ pub(crate) enum Kind {
     Legacy,
     /// Without `hipEventDestroy`.
     Incomplete,
+    /// hiprtc.
+    Hiprtc,
 }
 
 /// One loaded copy of the stand-in, with a state of its own.
@@ -27,27 +29,37 @@ pub(crate) struct Mock {
 }
 
 impl Mock {
-    /// A copy whose devices have these architectures.
+    /// A stand-in for HIP whose devices have these architectures.
     pub(crate) fn new(kind: Kind, archs: &[&str]) -> Self {
-        static BUILT: [OnceLock<Vec<u8>>; 3] = [const { OnceLock::new() }; 3];
-        let image = BUILT[kind as usize].get_or_init(|| build(kind));
-        // A file of its own: the dynamic linker gives the same library for the same file.
-        let dir = tempfile::tempdir().expect("a directory");
-        let path = dir.path().join("libamdhip64.so");
-        std::fs::write(&path, image).expect("the library");
-        // SAFETY: the stand-in has no initialisers.
-        let library = unsafe { Library::new(&path) }.expect("the stand-in loads");
-        let mock = Self { library, path, _dir: dir };
-        let archs = CString::new(archs.join("\n")).expect("text");
-        // SAFETY: the type is that of the stand-in's function.
-        unsafe {
-            let devices = mock.library.get::<unsafe extern "C" fn(*const c_char)>(b"mock_devices");
-            devices.expect("the function")(archs.as_ptr());
-        }
+        let mock = Self::load(kind);
+        mock.set("mock_devices", &archs.join("\n"));
         mock
     }
 
-    pub(crate) fn path(&self) -> &std::path::Path {
+    /// A stand-in.
+    pub(crate) fn load(kind: Kind) -> Self {
+        static BUILT: [OnceLock<Vec<u8>>; 4] = [const { OnceLock::new() }; 4];
+        let image = BUILT[kind as usize].get_or_init(|| build(kind));
+        // A file of its own: the dynamic linker gives the same library for the same file.
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("stand-in.so");
+        std::fs::write(&path, image).expect("the library");
+        // SAFETY: the stand-ins have no initialisers.
+        let library = unsafe { Library::new(&path) }.expect("the stand-in loads");
+        Self { library, path, _dir: dir }
+    }
+
+    /// Calls one of the stand-in's own functions that take a text.
+    pub(crate) fn set(&self, function: &str, value: &str) {
+        let value = CString::new(value).expect("text");
+        // SAFETY: the type is that of the stand-in's functions with a text.
+        unsafe {
+            let set = self.library.get::<unsafe extern "C" fn(*const c_char)>(function.as_bytes());
+            set.expect("the function")(value.as_ptr());
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
@@ -77,18 +89,18 @@ impl Mock {
 
 fn build(kind: Kind) -> Vec<u8> {
     let dir = tempfile::tempdir().expect("a directory");
-    let output = dir.path().join("libamdhip64.so");
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/rocm/mock_hip.rs");
+    let output = dir.path().join("stand-in.so");
+    let (source, cfg) = match kind {
+        Kind::Current => ("mock_hip.rs", "current"),
+        Kind::Legacy => ("mock_hip.rs", "legacy"),
+        Kind::Incomplete => ("mock_hip.rs", "incomplete"),
+        Kind::Hiprtc => ("mock_hiprtc.rs", "current"),
+    };
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rocm").join(source);
     let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
-    rustc.args(["--edition", "2024", "--crate-type", "cdylib", "--crate-name", "mock_hip"]);
-    match kind {
-        Kind::Current => {}
-        Kind::Legacy => drop(rustc.args(["--cfg", "legacy"])),
-        Kind::Incomplete => drop(rustc.args(["--cfg", "incomplete"])),
-    }
-    // `--check-cfg` would warn of both names.
+    rustc.args(["--edition", "2024", "--crate-type", "cdylib", "--crate-name", "stand_in"]);
     let status = rustc
-        .args(["--check-cfg", "cfg(legacy, incomplete)", "-o"])
+        .args(["--check-cfg", "cfg(current, legacy, incomplete)", "--cfg", cfg, "-o"])
         .arg(&output)
         .arg(source)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
