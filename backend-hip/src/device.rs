@@ -99,18 +99,19 @@ impl Hip {
     #[cfg(feature = "emulator")]
     pub fn with_emulator(emulator: Arc<Emulated>) -> Result<Self, Error> {
         let runtime: Arc<dyn Runtime> = Arc::<Emulated>::clone(&emulator);
-        let compiler = Compiler::find().map_err(no_device)?;
+        let compiler = Compiler::find_for(runtime.description().target).map_err(no_device)?;
         let mut inner = Inner::new(runtime, compiler);
         inner.emulator = Some(emulator);
         Ok(Self { inner: Arc::new(inner), stream: Stream::DEFAULT })
     }
 
-    /// A device on any runtime, with the compiler that [`Compiler::find`] finds.
+    /// A device on any runtime, with the compiler that [`Compiler::find_for`] finds.
     ///
     /// # Errors
     /// [`Error::NoDevice`] without a compiler.
     pub fn with_runtime(runtime: Arc<dyn Runtime>) -> Result<Self, Error> {
-        Ok(Self::with_compiler(runtime, Compiler::find().map_err(no_device)?))
+        let compiler = Compiler::find_for(runtime.description().target).map_err(no_device)?;
+        Ok(Self::with_compiler(runtime, compiler))
     }
 
     /// A device on any runtime, with this compiler.

@@ -2,12 +2,9 @@
 
 use std::path::PathBuf;
 
-<<<<<<< HEAD
 use lapidary_core::Error;
 
-=======
 use crate::library::LibraryError;
->>>>>>> main
 use crate::preshuffle::ConfigError;
 use crate::preshuffle::PackError;
 use crate::runtime::RuntimeError;
