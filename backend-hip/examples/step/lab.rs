@@ -20,9 +20,11 @@ const SAMPLE: usize = 4096;
 /// Runs before the timed ones.
 const WARM_UP: usize = 3;
 
-/// A compiler, and a device to run what it makes.
+/// Compilers, and a device to run what they make.
 pub(crate) struct Lab {
     pub(crate) compiler: Compiler,
+    /// What also gives assembly; ROCm's hiprtc does not.
+    pub(crate) clang: Option<Compiler>,
     pub(crate) runtime: Arc<dyn Runtime>,
     emulated: Option<Arc<Emulated>>,
     /// Why there is no ROCm device, where one was looked for in vain.
@@ -39,19 +41,24 @@ pub(crate) struct Check {
 impl Lab {
     /// The ROCm device unless an architecture is to be emulated; else the emulator.
     pub(crate) fn open(options: &Options) -> Result<Self> {
-        let compiler = Compiler::find()?;
         let mut no_rocm = None;
         if options.arch.is_none() {
             match Rocm::open(None) {
-                Ok(device) => {
-                    let runtime = Arc::new(device);
-                    return Ok(Self { compiler, runtime, emulated: None, no_rocm });
-                }
+                Ok(device) => return Self::with(Arc::new(device), None, None),
                 Err(error) => no_rocm = Some(error.to_string()),
             }
         }
         let emulated = Arc::new(Emulated::new(options.arch.unwrap_or(Target::Gfx942))?);
-        Ok(Self { compiler, runtime: emulated.clone(), emulated: Some(emulated), no_rocm })
+        Self::with(emulated.clone(), Some(emulated), no_rocm)
+    }
+
+    fn with(
+        runtime: Arc<dyn Runtime>,
+        emulated: Option<Arc<Emulated>>,
+        no_rocm: Option<String>,
+    ) -> Result<Self> {
+        let compiler = Compiler::find_for(runtime.description().target)?;
+        Ok(Self { compiler, clang: Compiler::find_clang().ok(), runtime, emulated, no_rocm })
     }
 
     pub(crate) fn target(&self) -> Target {

@@ -61,10 +61,14 @@ pub(crate) fn machine_code(
         &format!("{grid} workgroups of {threads} threads: {waves} waves of {}", target.wave()),
     );
     line("LDS", &format!("{} B a workgroup of at most {}", config.lds_bytes(), target.lds_bytes()));
-    let assembly = lab.compiler.assembly(request)?;
-    let resources = match target {
-        Target::Gfx942 | Target::Gfx950 => Resources::of_object(&object.bytes, "gemm")?,
-        _ => Resources::of(&assembly)?,
+    let assembly = lab.clang.as_ref().map(|clang| clang.assembly(request)).transpose()?;
+    let resources = match (target, &assembly) {
+        (Target::Gfx942 | Target::Gfx950, _) => Resources::of_object(&object.bytes, "gemm")?,
+        (_, Some(assembly)) => Resources::of(assembly)?,
+        (_, None) => {
+            line("registers", "unknown: only clang gives assembly, and there is none");
+            return Ok(());
+        }
     };
     line(
         "registers",
@@ -85,8 +89,10 @@ pub(crate) fn machine_code(
             ),
         );
     }
-    let hot = HotLoop::of(&assembly)?;
-    line("hot loop", &mix(&hot.mix));
+    match assembly {
+        Some(assembly) => line("hot loop", &mix(&HotLoop::of(&assembly)?.mix)),
+        None => line("hot loop", "unknown: only clang gives assembly, and there is none"),
+    }
     Ok(())
 }
 
