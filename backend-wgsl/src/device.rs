@@ -27,6 +27,10 @@ pub struct WgslOptions {
     pub features: wgpu::Features,
     /// How long to wait for one submission before it counts as hung. The default is 5 minutes.
     pub timeout: Duration,
+    /// Where measured choices of kernels are read from, and written to by [`Wgsl::tune`]. The default
+    /// is nowhere: nothing is read, and the same problem always gets the same kernel.
+    #[cfg(feature = "tune")]
+    pub tune_cache: Option<crate::tune::TuneCache>,
 }
 
 impl Default for WgslOptions {
@@ -39,6 +43,8 @@ impl Default for WgslOptions {
                 | wgpu::Features::TIMESTAMP_QUERY
                 | wgpu::Features::SUBGROUP,
             timeout: Duration::from_secs(300),
+            #[cfg(feature = "tune")]
+            tune_cache: None,
         }
     }
 }
@@ -55,6 +61,14 @@ impl WgslOptions {
     #[must_use]
     pub fn checked(mut self, checked: bool) -> Self {
         self.checked = checked;
+        self
+    }
+
+    /// Plans with the kernels that were measured to be fastest, as far as `cache` knows any.
+    #[cfg(feature = "tune")]
+    #[must_use]
+    pub fn tune_cache(mut self, cache: crate::tune::TuneCache) -> Self {
+        self.tune_cache = Some(cache);
         self
     }
 
@@ -86,6 +100,8 @@ pub(crate) struct Inner {
     pub(crate) limits: DeviceLimits,
     pub(crate) name: String,
     pub(crate) timeout: Duration,
+    #[cfg(feature = "tune")]
+    pub(crate) tune_cache: Option<crate::tune::TuneCache>,
     /// Bound where a kernel has no use for a binding.
     pub(crate) dummy: wgpu::Buffer,
     info: wgpu::AdapterInfo,
@@ -148,7 +164,7 @@ impl Wgsl {
             tracing::error!(device = label, %error, "uncaptured device error");
             remember(&on_error, error.to_string());
         }));
-        Self::assemble(device, queue, options.checked, options.timeout, lost)
+        Self::assemble(device, queue, options, lost)
     }
 
     /// Uses a device that the program already has. Its error handlers are left alone.
@@ -159,15 +175,13 @@ impl Wgsl {
     /// # Errors
     /// [`Error::Device`] if the device refuses the few objects every plan needs.
     pub fn from_device(device: wgpu::Device, queue: wgpu::Queue) -> Result<Self, Error> {
-        let options = WgslOptions::default();
-        Self::assemble(device, queue, options.checked, options.timeout, Arc::default())
+        Self::assemble(device, queue, &WgslOptions::default(), Arc::default())
     }
 
     fn assemble(
         device: wgpu::Device,
         queue: wgpu::Queue,
-        checked: bool,
-        timeout: Duration,
+        options: &WgslOptions,
         lost: Arc<Mutex<Option<String>>>,
     ) -> Result<Self, Error> {
         let info = device.adapter_info();
@@ -192,10 +206,12 @@ impl Wgsl {
                 queue,
                 limits,
                 name,
-                timeout,
+                timeout: options.timeout,
+                #[cfg(feature = "tune")]
+                tune_cache: options.tune_cache.clone(),
                 dummy,
                 info,
-                checked,
+                checked: options.checked,
                 layouts,
                 pipelines: Mutex::default(),
                 lost,
@@ -225,6 +241,11 @@ impl Wgsl {
     #[must_use]
     pub fn adapter_info(&self) -> &wgpu::AdapterInfo {
         &self.inner.info
+    }
+
+    #[cfg(feature = "tune")]
+    pub(crate) fn is_checked(&self) -> bool {
+        self.inner.checked
     }
 
     pub(crate) fn describe(&self) -> DeviceInfo {

@@ -32,6 +32,8 @@ mod pack;
 mod params;
 mod plan;
 mod tensor;
+#[cfg(feature = "tune")]
+pub mod tune;
 
 pub use adapter::{AdapterChoice, AdapterReport};
 pub use device::{Wgsl, WgslOptions};
