@@ -4,5 +4,6 @@ mod configs;
 mod conformance;
 mod emulate;
 mod gates;
+mod picks;
 mod steps;
 mod worked_example;
