@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::preshuffle::ConfigError;
 use crate::preshuffle::PackError;
+use crate::runtime::RuntimeError;
 use crate::steps::StepError;
 use crate::target::Target;
 
@@ -76,6 +77,10 @@ pub enum HipError {
     /// B cannot be packed, or was packed for another kernel.
     #[error(transparent)]
     Pack(#[from] PackError),
+
+    /// A device or its driver refused something.
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
 
     /// Assembly without the loop that was looked for.
     #[error("{what}")]
