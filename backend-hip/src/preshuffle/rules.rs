@@ -9,6 +9,15 @@ use crate::target::Target;
 /// Registers of a lane on CDNA3 and CDNA4, architectural and accumulation registers together.
 const REGISTERS: usize = 512;
 
+/// Architectural registers of a lane. Past them the compiler parks values in accumulation registers
+/// and moves them back and forth in the hot loop.
+const ARCHITECTURAL: usize = 256;
+
+/// What a kernel that is held to a number of registers needs besides the estimate: the prescribed
+/// order of instructions keeps values alive that a free order would not. Measured on compiled
+/// kernels; with less, some spill.
+const SPARE: usize = 16;
+
 /// A configuration breaks a rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -222,8 +231,9 @@ impl PreshuffleConfig {
         }
         let waves = self.waves_per_simd.unwrap_or(1);
         // Registers are handed out eight at a time.
-        let available = REGISTERS / waves / 8 * 8;
-        let requested = self.register_estimate();
+        let available = ARCHITECTURAL.min(REGISTERS / waves / 8 * 8);
+        let spare = if self.waves_per_simd.is_some() { SPARE } else { 0 };
+        let requested = self.register_estimate() + spare;
         if requested > available {
             return Err(ConfigError::Registers { requested, available, waves });
         }
@@ -282,7 +292,7 @@ mod tests {
         ));
         assert!(matches!(
             check(&|c| c.waves_per_simd = Some(4)),
-            E::Registers { requested: 168, available: 128, waves: 4 }
+            E::Registers { requested: 184, available: 128, waves: 4 }
         ));
         assert!(matches!(check(&|c| c.tile = [256, 512, 128]), E::Registers { .. }));
     }

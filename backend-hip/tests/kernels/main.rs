@@ -1,8 +1,12 @@
 //! The kernels, compiled and run: gates on machine code, and results on the emulator.
 
+mod bounds;
 mod configs;
 mod conformance;
+mod covering;
+mod elements;
 mod emulate;
+mod far;
 mod gates;
 mod picks;
 mod steps;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::emulate::{Sequence, compiler};
+use super::elements::Sequence;
+use super::emulate::compiler;
 use lapidary_cdna::exec::{Launch, Machine, Prepared};
 use lapidary_cdna::loader::{ArgValue, CodeObject};
 use lapidary_core::Activation;

@@ -3,7 +3,8 @@
 //! It runs the very code object that `gates.rs` measures: the one chosen for the problem.
 
 use super::configs;
-use super::emulate::{Sequence, compiler, prepare, put};
+use super::elements::{Sequence, put};
+use super::emulate::{compiler, prepare};
 use lapidary_cdna::exec::{Launch, Machine, Workgroups};
 use lapidary_cdna::loader::ArgValue;
 use lapidary_hip::Target;
