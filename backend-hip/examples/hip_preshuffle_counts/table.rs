@@ -11,7 +11,7 @@ use Target::{Gfx942, Gfx950};
 
 /// Operands of a row; fp8 is e4m3 in the target's flavour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operands {
+pub(crate) enum Operands {
     Fp8,
     I8,
     F16,
@@ -20,26 +20,26 @@ pub enum Operands {
 
 /// Figures of a hot loop over two strips.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Figures {
+pub(crate) struct Figures {
     /// Vector registers a lane, accumulation registers included.
-    pub registers: u32,
+    pub(crate) registers: u32,
     /// Waves a SIMD, by registers and LDS.
-    pub waves: u32,
+    pub(crate) waves: u32,
     /// Instructions.
-    pub instructions: u32,
+    pub(crate) instructions: u32,
     /// Cycles of llvm-mca's model of one wave, four clocks each.
-    pub cycles: f64,
+    pub(crate) cycles: f64,
 }
 
 /// One tile, and what FlyDSL's kernel comes to.
 #[derive(Clone, Copy, Debug)]
-pub struct Row {
-    pub target: Target,
-    pub operands: Operands,
-    pub tile: [usize; 3],
-    pub lds_stage: usize,
-    pub direct: bool,
-    pub anchor: Figures,
+pub(crate) struct Row {
+    pub(crate) target: Target,
+    pub(crate) operands: Operands,
+    pub(crate) tile: [usize; 3],
+    pub(crate) lds_stage: usize,
+    pub(crate) direct: bool,
+    pub(crate) anchor: Figures,
 }
 
 const fn row(
@@ -59,7 +59,7 @@ const fn row(
 /// output: its machine code counted the same way, its loop through the same model. Bodies of one
 /// strip count twice.
 #[rustfmt::skip]
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     row(Gfx942, BF16, [128, 128, 64], 2, false, [150, 2, 255], 618.0),
     row(Gfx942, BF16, [128, 256, 64], 2, false, [232, 2, 406], 1167.0),
     row(Gfx942, BF16, [16, 64, 256], 2, false, [84, 4, 123], 220.0),
@@ -126,8 +126,7 @@ pub const ROWS: &[Row] = &[
 
 impl Row {
     /// The same tile of this crate's kernel.
-    #[must_use]
-    pub fn config(&self) -> PreshuffleConfig {
+    pub(crate) fn config(&self) -> PreshuffleConfig {
         let element = match (self.operands, self.target) {
             (Fp8, Gfx950) => ElementType::F8E4M3,
             (Fp8, _) => ElementType::F8E4M3Fnuz,
@@ -155,7 +154,7 @@ impl Row {
     ///
     /// # Errors
     /// As [`Compiler::assembly`] and [`HotLoop::mca_cycles`].
-    pub fn measure(&self, compiler: &Compiler) -> Result<Figures, HipError> {
+    pub(crate) fn measure(&self, compiler: &Compiler) -> Result<Figures, HipError> {
         let config = self.config();
         let assembly = compiler.assembly(&config.request()?)?;
         let resources = Resources::of(&assembly)?;

@@ -162,7 +162,7 @@ impl PreshuffleConfig {
     #[must_use]
     pub const fn register_estimate(&self) -> usize {
         let (m, n) = self.repeats();
-        let chains = if m * n >= 4 { 1 } else { 4 / (m * n) };
+        let chains = if m * n >= 2 { 1 } else { 2 };
         let accumulators = 4 * m * n * chains;
         let b = 2 * n * self.column_bytes() / 16;
         let chunks = self.tile[0] * self.row_bytes() / THREADS / 16;

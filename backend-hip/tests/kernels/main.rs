@@ -3,6 +3,7 @@
 mod bounds;
 mod configs;
 mod conformance;
+mod counts;
 mod covering;
 mod elements;
 mod emulate;
