@@ -82,7 +82,7 @@ fn show(target: Target, [m, n, k]: [usize; 3]) -> Result<(), HipError> {
         );
     }
 
-    let compiler = Compiler::find()?;
+    let compiler = Compiler::find_clang()?;
     let request = config.request()?;
     let assembly = compiler.assembly(&request)?;
     let resources = Resources::of(&assembly)?;

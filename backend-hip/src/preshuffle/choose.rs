@@ -106,13 +106,14 @@ pub fn choose(target: Target, class: &ProblemClass) -> Result<Choice, ConfigErro
     Ok(Choice { config, splits, reasons })
 }
 
-/// Tile and copy. Lengths along K are in bytes of A first, so that one rule serves every type.
+/// Tile and copy. Lengths along K are in bytes of the wider operand first, so that one rule serves
+/// every type and no strip of B outgrows the registers.
 fn tile(
     config: &PreshuffleConfig,
     class: &ProblemClass,
     reasons: &mut Vec<String>,
 ) -> ([usize; 3], ACopy) {
-    let elements = |bytes: usize| (bytes * 8 / class.a.bits()).max(config.k_step());
+    let elements = |bytes: usize| (bytes * 8 / class.a.bits().max(class.b.bits())).max(config.k_step());
     if class.m <= 32 {
         let tile_m = if class.m <= 16 { 16 } else { 32 };
         // 512 bytes of K at 16 rows; narrow tiles, so that many workgroups pull on B.

@@ -20,6 +20,7 @@ pub(crate) use config::activation_code;
 pub use config::{ACopy, EpilogueTraits, PreshuffleConfig, THREADS};
 pub use device_pack::{PackArgs, pack_request};
 pub use lds::{Access, Phases, conflict_cycles, swizzled_chunk};
+pub(crate) use operand::type_code;
 pub use operand::{OPERANDS, OUTPUTS, only_on};
 pub use order::tile_of;
 pub use pack::{PackError, PackedB, PackedLayout, SourceB};

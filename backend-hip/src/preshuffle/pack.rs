@@ -137,7 +137,34 @@ impl PackedLayout {
         (block * COLUMNS * BLOCK_K_BYTES + chunk * 16 + byte % 16, shift)
     }
 
-    fn describe(&self) -> String {
+    /// Checks that a kernel reads this layout.
+    ///
+    /// # Errors
+    /// [`PackError::OtherLayout`] with both layouts.
+    pub fn check(
+        &self,
+        config: &PreshuffleConfig,
+        k: usize,
+        n: usize,
+        batch: usize,
+    ) -> Result<(), PackError> {
+        let fits = self.element == config.b
+            && (self.k, self.n, self.batch) == (k, n, batch)
+            && self.k_padded.is_multiple_of(config.tile[2]);
+        if fits {
+            return Ok(());
+        }
+        Err(PackError::OtherLayout {
+            found: self.describe(),
+            needed: format!(
+                "{} {k}x{n} with K padded to a multiple of {}, batch {batch}",
+                config.b, config.tile[2]
+            ),
+        })
+    }
+
+    /// The layout in words, for messages.
+    pub(crate) fn describe(&self) -> String {
         format!(
             "{} {}x{} with K padded to {}, batch {}",
             self.element, self.k, self.n, self.k_padded, self.batch
@@ -236,20 +263,7 @@ impl PackedB {
         n: usize,
         batch: usize,
     ) -> Result<(), PackError> {
-        let l = &self.layout;
-        let fits = l.element == config.b
-            && (l.k, l.n, l.batch) == (k, n, batch)
-            && l.k_padded.is_multiple_of(config.tile[2]);
-        if fits {
-            return Ok(());
-        }
-        Err(PackError::OtherLayout {
-            found: l.describe(),
-            needed: format!(
-                "{} {k}x{n} with K padded to a multiple of {}, batch {batch}",
-                config.b, config.tile[2]
-            ),
-        })
+        self.layout.check(config, k, n, batch)
     }
 }
 

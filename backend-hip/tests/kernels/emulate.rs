@@ -366,7 +366,7 @@ struct Data {
 
 /// The compiler with the user's cache, or a line that says why there is none.
 pub(crate) fn compiler() -> Option<Compiler> {
-    match Compiler::find() {
+    match Compiler::find_clang() {
         Ok(compiler) => Some(compiler.with_cache(Cache::of_user())),
         Err(error @ lapidary_hip::HipError::CompilerNotFound { .. }) => {
             eprintln!("skipped: {error}");

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 
 /// The compiler, or a line that says why the test is skipped.
 fn compiler() -> Option<Compiler> {
-    match Compiler::find() {
+    match Compiler::find_clang() {
         Ok(compiler) => Some(compiler.with_cache(Cache::none())),
         Err(error @ HipError::CompilerNotFound { .. }) => {
             eprintln!("skipped: {error}");
