@@ -168,3 +168,57 @@ impl Row {
         })
     }
 }
+
+/// The page of the figures, a pair for each row of [`ROWS`]: found, then the anchor's.
+pub(crate) fn page(found: &[Figures]) -> String {
+    let mut text = String::from(HEAD);
+    for (row, f) in ROWS.iter().zip(found) {
+        let [m, n, k] = row.tile;
+        let copy = if row.direct { "direct" } else { "synchronous" };
+        let a = row.anchor;
+        text.push_str(&format!(
+            "| {} | {:?} | {m}x{n}x{k} | {copy} | {} | {} / {} | {} / {} | {} / {} | {:.0} / {:.0} |\n",
+            row.target,
+            row.operands,
+            row.lds_stage,
+            f.registers,
+            a.registers,
+            f.waves,
+            a.waves,
+            f.instructions,
+            a.instructions,
+            f.cycles,
+            a.cycles,
+        ));
+    }
+    text
+}
+
+const HEAD: &str = "\
+# The preshuffle kernel's hot loop, counted
+
+Each pair of figures is this kernel's, then that of FlyDSL's preshuffle kernel (ROCm/FlyDSL 11c4174d, \
+wheel 0.4.2), for the same tile with bf16 output. All are static: registers and instructions of the \
+compiled hot loop over two strips of K, and the cycles that llvm-mca's model of one wave takes for \
+it, four clocks each. The model has fixed memory latencies, no bandwidth, no bank conflicts and no \
+second wave; 8-bit f8f6f4 instructions count their true eight cycles. It ranks schedules of the same \
+work; it is no speed. `cargo run -p lapidary-hip --example hip_preshuffle_counts` makes this page.
+
+What the figures say:
+
+- Fewer model cycles for every tile of 64 rows and more by 256 columns, on both targets, and with a \
+  synchronous copy fewer instructions. i8 on gfx950 takes half, with 16x16x64 in place of 16x16x32.
+- More registers at small tiles: a whole second strip of B is in flight while one is multiplied. \
+  Where LDS or the granule of eight does not decide, that costs waves: 16x128x256 holds four in \
+  place of five on gfx942. Loops of one stage, which are not chosen, hold two waves or three.
+- Tiles of 16 rows on gfx950 wait for memory most of the loop: two load latencies of the model are \
+  160 of about 195 cycles, and the figures differ by a few cycles either way.
+- A direct copy's loop is rolled: it sets M0 before each load, which FlyDSL's unrolled K does not \
+  repeat. Its code does not grow with K.
+- 128x256 on gfx942 needs a few accumulation registers, and so one wave a SIMD; it is not chosen there.
+
+The compiler is LLVM 22.
+
+| target | operands | tile | copy of A | stages | registers | waves a SIMD | instructions | model cycles |
+|-|-|-|-|-:|-:|-:|-:|-:|
+";

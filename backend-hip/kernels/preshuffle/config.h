@@ -27,7 +27,7 @@ constexpr int C_VECTOR = CFG_C_VECTOR;      // elements a store may write: 1, 4,
 
 constexpr int COPY_SYNC = 0;     // global → registers → LDS, 16 bytes a lane
 constexpr int COPY_DIRECT = 1;   // global → LDS, past the registers
-constexpr int COPY_GUARDED = 2;  // element by element: any base address and row stride
+constexpr int COPY_GUARDED = 2;  // as COPY_SYNC from shifted dwords: any base address and row stride
 
 #if defined(__gfx950__)
 constexpr bool CDNA4 = true;

@@ -2,7 +2,7 @@
 
 use lapidary_core::ElementType;
 
-use super::config::{ACopy, EpilogueTraits, PreshuffleConfig};
+use super::config::{ACopy, EpilogueTraits, PreshuffleConfig, THREADS};
 use super::rules::ConfigError;
 use crate::target::Target;
 
@@ -113,7 +113,11 @@ fn tile(
     class: &ProblemClass,
     reasons: &mut Vec<String>,
 ) -> ([usize; 3], ACopy) {
-    let elements = |bytes: usize| (bytes * 8 / class.a.bits().max(class.b.bits())).max(config.k_step());
+    let wider = class.a.bits().max(class.b.bits());
+    // 256 threads copy 16 bytes each of A's strip.
+    let least = |tile_m: usize| 16 * THREADS * 8 / (tile_m * class.a.bits());
+    let elements =
+        |bytes: usize, tile_m: usize| (bytes * 8 / wider).max(config.k_step()).max(least(tile_m));
     if class.m <= 32 {
         let tile_m = if class.m <= 16 { 16 } else { 32 };
         // 512 bytes of K at 16 rows; narrow tiles, so that many workgroups pull on B.
@@ -123,21 +127,21 @@ fn tile(
             "{tile_m} rows and {strip}-byte strips: M = {} is bound by the bandwidth of B",
             class.m
         ));
-        return ([tile_m, tile_n, elements(strip)], ACopy::Synchronous);
+        return ([tile_m, tile_n, elements(strip, tile_m)], ACopy::Synchronous);
     }
     if class.m >= 4096 && config.target == Target::Gfx950 && class.a_aligned {
         reasons.push(
             "128x256 with direct copy: enough rows to halve the traffic of B, and 16 bytes a lane past the registers"
                 .into(),
         );
-        return ([128, 256, elements(128)], ACopy::Direct);
+        return ([128, 256, elements(128, 128)], ACopy::Direct);
     }
     let tile_n = if class.n <= 128 { 128 } else { 256 };
     reasons.push(format!(
         "64x{tile_n} with 128-byte strips: three waves a SIMD, and {} matrix instructions a strip",
-        PreshuffleConfig { tile: [64, tile_n, elements(128)], ..*config }.mfma_per_strip()
+        PreshuffleConfig { tile: [64, tile_n, elements(128, 64)], ..*config }.mfma_per_strip()
     ));
-    ([64, tile_n, elements(128)], ACopy::Synchronous)
+    ([64, tile_n, elements(128, 64)], ACopy::Synchronous)
 }
 
 /// Ranges of K such that about all compute units have a tile, each range at least four strips long.

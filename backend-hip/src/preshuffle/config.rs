@@ -24,7 +24,8 @@ pub enum ACopy {
     Synchronous,
     /// Global memory → LDS, 4 bytes a lane on gfx942, 16 on gfx950. Rows as above.
     Direct,
-    /// Element by element, for any base address and row stride.
+    /// As [`Synchronous`](Self::Synchronous), but the aligned dwords around each chunk are loaded and
+    /// shifted: any base address and row stride.
     Guarded,
 }
 

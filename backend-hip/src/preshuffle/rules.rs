@@ -84,6 +84,18 @@ pub enum ConfigError {
         /// The target.
         target: Target,
     },
+    /// Not as many tiles fit LDS as waves a SIMD are asked for; a workgroup is one wave a SIMD.
+    #[error("{waves} waves a SIMD need {requested} bytes of LDS, {target} has {available}")]
+    LdsAtWaves {
+        /// Bytes needed.
+        requested: usize,
+        /// Bytes there.
+        available: usize,
+        /// Waves a SIMD.
+        waves: usize,
+        /// The target.
+        target: Target,
+    },
     /// A workgroup's part of an operand is larger than its 32-bit offsets reach.
     #[error("{what} is {requested}, offsets within a workgroup reach {limit}")]
     Span {
@@ -230,6 +242,11 @@ impl PreshuffleConfig {
             });
         }
         let waves = self.waves_per_simd.unwrap_or(1);
+        let requested = waves * self.lds_bytes();
+        if requested > available {
+            let target = self.target;
+            return Err(ConfigError::LdsAtWaves { requested, available, waves, target });
+        }
         // Registers are handed out eight at a time.
         let available = ARCHITECTURAL.min(REGISTERS / waves / 8 * 8);
         let spare = if self.waves_per_simd.is_some() { SPARE } else { 0 };
@@ -293,6 +310,10 @@ mod tests {
         assert!(matches!(
             check(&|c| c.waves_per_simd = Some(4)),
             E::Registers { requested: 184, available: 128, waves: 4 }
+        ));
+        assert!(matches!(
+            check(&|c| c.waves_per_simd = Some(5)),
+            E::LdsAtWaves { requested: 81_920, available: 65_536, waves: 5, .. }
         ));
         assert!(matches!(check(&|c| c.tile = [256, 512, 128]), E::Registers { .. }));
     }

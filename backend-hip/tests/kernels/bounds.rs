@@ -46,18 +46,12 @@ pub(crate) fn activation_error(activation: Activation, x: f64) -> f64 {
 /// Every addition of the sum rounds or truncates to 24 bits relative to the largest term: 2·`U`, K of
 /// them. The epilogue's six operations round once each. The activation passes the error on with its
 /// steepest slope, and adds its own.
-pub(crate) fn reached(
-    config: &PreshuffleConfig,
-    k: usize,
-    outcome: &Outcome,
-    index: usize,
-) -> f64 {
+pub(crate) fn reached(config: &PreshuffleConfig, k: usize, outcome: &Outcome, index: usize) -> f64 {
     let [sum, added] = outcome.magnitudes[index];
     let activation = config.epilogue.activation;
     // An integer sum is exact, and so is an epilogue in i32.
     let of_sum = if config.a.is_float() { 2.0 * k as f64 * U * sum } else { 0.0 };
-    let of_epilogue =
-        if config.output == ElementType::I32 { 0.0 } else { 7.0 * U * (sum + added) };
+    let of_epilogue = if config.output == ElementType::I32 { 0.0 } else { 7.0 * U * (sum + added) };
     let argument = of_sum + of_epilogue;
     let x = outcome.arguments[index];
     activation.lipschitz() * argument + activation_error(activation, x)

@@ -218,7 +218,9 @@ fn what_is_not_finite_stays_in_its_row_and_column() {
                 }
                 for poison in poisons {
                     let found = Case { poison: Some(poison), ..case }.run(&compiler);
-                    for (index, (&clean, &found)) in clean.found.iter().zip(&found.found).enumerate() {
+                    for (index, (&clean, &found)) in
+                        clean.found.iter().zip(&found.found).enumerate()
+                    {
                         let hit = match poison {
                             Poison::RowOfA(row, _) | Poison::ScalesOfA(row, _) => {
                                 index / case.n == row
@@ -255,8 +257,11 @@ fn not_finite(element: ElementType) -> &'static [u32] {
 }
 
 fn is_infinity(poison: Poison) -> bool {
-    matches!(poison, Poison::RowOfA(_, 0x7f80_0000 | 0x7c00 | 0x7f80 | 0x7c)
-        | Poison::ColumnOfB(_, 0x7f80_0000 | 0x7c00 | 0x7f80 | 0x7c))
+    matches!(
+        poison,
+        Poison::RowOfA(_, 0x7f80_0000 | 0x7c00 | 0x7f80 | 0x7c)
+            | Poison::ColumnOfB(_, 0x7f80_0000 | 0x7c00 | 0x7f80 | 0x7c)
+    )
 }
 
 /// beta = 0 is a kernel without beta, which never reads C: there C is full of NaNs. With a factor that
@@ -270,7 +275,11 @@ fn alpha_and_beta_that_are_not_finite_propagate() {
                 let config = PreshuffleConfig {
                     output,
                     split_k,
-                    epilogue: EpilogueTraits { alpha: true, beta: true, ..EpilogueTraits::default() },
+                    epilogue: EpilogueTraits {
+                        alpha: true,
+                        beta: true,
+                        ..EpilogueTraits::default()
+                    },
                     ..PreshuffleConfig::new(target, ElementType::F16, [32, 64, 64])
                 };
                 for factors in [
@@ -304,11 +313,7 @@ fn activations_are_as_accurate_as_derived() {
     for target in TARGETS {
         for activation in [Activation::Silu, Activation::GeluTanh, Activation::GeluErf] {
             let config = PreshuffleConfig {
-                epilogue: EpilogueTraits {
-                    activation,
-                    alpha: true,
-                    ..EpilogueTraits::default()
-                },
+                epilogue: EpilogueTraits { activation, alpha: true, ..EpilogueTraits::default() },
                 ..PreshuffleConfig::new(target, ElementType::F32, [32, 64, 32])
             };
             let mut worst: f64 = 0.0;
@@ -335,6 +340,39 @@ fn activations_are_as_accurate_as_derived() {
             }
             println!("{target} {activation:?}: at most {worst:.2} of the bound");
         }
+    }
+}
+
+/// Rows of 64 bytes to 1 KiB, every width of element: the emulator counts no cycle lost to bank
+/// conflicts for A's writes and reads, by the published phases of each target.
+#[test]
+fn no_strip_of_a_has_a_bank_conflict() {
+    let Some(compiler) = compiler() else { return };
+    for target in TARGETS {
+        let mut elements = vec![ElementType::F32, ElementType::BF16, configs::fp8(target).0];
+        if target == Target::Gfx950 {
+            elements.push(ElementType::F4E2M1);
+        }
+        let mut strips = Vec::new();
+        for element in elements {
+            for row_bytes in [64, 128, 256, 512, 1024] {
+                let tile = [(4096 / row_bytes).max(32), 64, row_bytes * 8 / element.bits()];
+                let config = PreshuffleConfig::new(target, element, tile);
+                // The scaled and the widest instructions take two chunks and more.
+                if tile[2].is_multiple_of(config.k_step()) {
+                    let copy = if row_bytes % 3 == 1 { ACopy::Direct } else { ACopy::Synchronous };
+                    strips.push(PreshuffleConfig { copy, ..config });
+                }
+            }
+        }
+        println!("{target}: {} strips", strips.len());
+        strips.into_par_iter().for_each(|config| {
+            let k = 3 * config.tile[2];
+            let outcome = check(&compiler, &Case::new(config, [config.tile[0], 64, k]));
+            let counters = &outcome.report.counters;
+            assert_eq!(counters.lds_conflict_cycles, 0, "{target} {config}");
+            assert!(counters.by_class[&lapidary_cdna::exec::Class::Lds] > 0, "{target} {config}");
+        });
     }
 }
 

@@ -1,5 +1,10 @@
 //! The hot loops against FlyDSL's, tile by tile; `examples/hip_preshuffle_counts` prints the table.
 
+/// The page of the figures.
+const PAGE: &str = include_str!("../../../docs/hip_preshuffle_counts.md");
+/// The compiler whose figures they are.
+const LLVM: u32 = 22;
+
 #[path = "../../examples/hip_preshuffle_counts/table.rs"]
 mod table;
 
@@ -11,8 +16,10 @@ use rayon::prelude::*;
 #[test]
 fn hot_loops_are_no_worse_than_flydsls() {
     let Some(compiler) = compiler() else { return };
-    table::ROWS.par_iter().for_each(|row| {
-        let found = row.measure(&compiler).unwrap_or_else(|e| panic!("{row:?}: {e}"));
+    let measure =
+        |row: &table::Row| row.measure(&compiler).unwrap_or_else(|e| panic!("{row:?}: {e}"));
+    let figures: Vec<_> = table::ROWS.par_iter().map(measure).collect();
+    for (row, found) in table::ROWS.iter().zip(&figures) {
         let anchor = row.anchor;
         let [tile_m, tile_n, _] = row.tile;
         // Tiles of at most 64 columns or 16 rows are bound by the latency of memory on gfx950, whose
@@ -28,5 +35,11 @@ fn hot_loops_are_no_worse_than_flydsls() {
         if [64, 256] == [tile_m, tile_n] && row.lds_stage == 2 {
             assert!(found.waves >= anchor.waves, "{row:?}: {found:?}");
         }
-    });
+    }
+    if compiler.major() == LLVM {
+        let page = table::page(&figures);
+        assert!(PAGE == page, "docs/hip_preshuffle_counts.md should be:\n{page}");
+    } else {
+        println!("skipped: the page is LLVM {LLVM}'s, this is {}", compiler.version());
+    }
 }

@@ -120,7 +120,10 @@ impl Array {
                     .map(|v| (v + rows.len()) % count)
                     .filter(|&v| chosen.iter().all(|&(f, w)| self.allowed(pair(factor, v, f, w))))
                     .max_by_key(|&v| {
-                        chosen.iter().filter(|&&(f, w)| open.contains(&pair(factor, v, f, w))).count()
+                        chosen
+                            .iter()
+                            .filter(|&&(f, w)| open.contains(&pair(factor, v, f, w)))
+                            .count()
                     });
                 chosen.push((factor, best.expect("some value goes with every choice before")));
             }

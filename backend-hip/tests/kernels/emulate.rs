@@ -214,8 +214,7 @@ impl Case {
         let found = (0..batch * m * n)
             .map(|i| decode(config.output, &raw[i / n * data.c_stride + i % n * size..]))
             .collect();
-        let (arguments, magnitudes): (Vec<f64>, Vec<[f64; 2]>) =
-            reference.into_iter().unzip();
+        let (arguments, magnitudes): (Vec<f64>, Vec<[f64; 2]>) = reference.into_iter().unzip();
         let activation = config.epilogue.activation;
         let expected = arguments.iter().map(|&x| activation.apply(x)).collect();
         Outcome { report, found, expected, arguments, magnitudes, raw, broken_canaries }

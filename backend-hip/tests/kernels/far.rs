@@ -11,9 +11,7 @@ use lapidary_cdna::loader::ArgValue;
 use lapidary_core::ElementType;
 use lapidary_hip::Target;
 use lapidary_hip::compile::Compiler;
-use lapidary_hip::preshuffle::{
-    Args, EpilogueTraits, PackedB, PreshuffleConfig, SourceB, tile_of,
-};
+use lapidary_hip::preshuffle::{Args, EpilogueTraits, PackedB, PreshuffleConfig, SourceB, tile_of};
 
 const TARGETS: [Target; 2] = [Target::Gfx942, Target::Gfx950];
 
@@ -45,8 +43,7 @@ fn value(seed: usize, i: usize, j: usize) -> i32 {
 impl Far {
     /// 64×256 tiles with nothing far away.
     fn near(config: PreshuffleConfig, [m, n, k]: [usize; 3]) -> Self {
-        let column_bytes =
-            (k.next_multiple_of(config.tile[2]) * config.b.bits() as usize / 8) as u64;
+        let column_bytes = (k.next_multiple_of(config.tile[2]) * config.b.bits() / 8) as u64;
         Self {
             config,
             m,
@@ -54,8 +51,8 @@ impl Far {
             k,
             batch: 1,
             splits: 1,
-            a_stride: (k * config.a.bits() as usize / 8).next_multiple_of(16) as u64,
-            c_stride: (n * config.output.bits() as usize / 8) as u64,
+            a_stride: (k * config.a.bits() / 8).next_multiple_of(16) as u64,
+            c_stride: (n * config.output.bits() / 8) as u64,
             batches: [0; 3],
             column_bytes,
         }
@@ -90,7 +87,7 @@ impl Far {
         let mut machine = Machine::new();
         let memory = &mut machine.memory;
         let mut alloc = |name: &str, bytes: u64| memory.alloc(name, bytes).expect("memory");
-        let row_bytes = (k * config.a.bits() as usize / 8) as u64;
+        let row_bytes = (k * config.a.bits() / 8) as u64;
         let mut args = Args {
             a: alloc("A", last * a_batch + (m as u64 - 1) * self.a_stride + row_bytes),
             b: alloc("B", last * b_batch + groups * 16 * self.column_bytes),
@@ -114,12 +111,7 @@ impl Far {
 
         // What the tiles read.
         let place = |id: u32| {
-            tile_of(
-                id as usize,
-                args.tiles_m as usize,
-                args.tiles_n as usize,
-                config.xcd_group,
-            )
+            tile_of(id as usize, args.tiles_m as usize, args.tiles_n as usize, config.xcd_group)
         };
         let rows_of = |tile: usize| tile * config.tile[0]..((tile + 1) * config.tile[0]).min(m);
         let columns_of = |tile: usize| tile * config.tile[1]..((tile + 1) * config.tile[1]).min(n);
@@ -150,7 +142,7 @@ impl Far {
         }
         for first in columns.iter().copied().filter(|c| c.is_multiple_of(16)) {
             let count = 16.min(n - first);
-            let mut bytes = vec![0; (count * k * config.b.bits() as usize).div_ceil(8)];
+            let mut bytes = vec![0; (count * k * config.b.bits()).div_ceil(8)];
             for i in 0..count * k {
                 put(config.b, &mut bytes, i, value(2, first + i / k, i % k));
             }
@@ -261,8 +253,11 @@ fn matrices_of_a_batch_past_4_gib() {
 fn sums_of_split_k_past_4_gib() {
     let Some(compiler) = compiler() else { return };
     for target in TARGETS {
-        let config =
-            PreshuffleConfig { split_k: true, xcd_group: 0, ..config(target, ElementType::BF16, 64) };
+        let config = PreshuffleConfig {
+            split_k: true,
+            xcd_group: 0,
+            ..config(target, ElementType::BF16, 64)
+        };
         // 1 GiB a range: 64 rows of 16 MiB.
         let near = Far::near(config, [64, 1 << 22, 320]);
         Far { splits: 5, ..near }.check(&compiler, 4);

@@ -29,6 +29,10 @@ fn the_worked_example_on_gfx942_beats_the_targets() {
     let request = config.request().expect("a valid configuration");
     let assembly = compiler.assembly(&request).expect("it compiles");
     let resources = Resources::of(&assembly).expect("metadata");
+    // The code object that plan() launches and worked_example.rs runs.
+    let object = compiler.compile(&request).expect("it compiles");
+    let of_object = Resources::of_object(&object.bytes, "preshuffle").expect("metadata");
+    assert_eq!(of_object, resources);
     assert_eq!(resources.scratch, 0);
     assert_eq!(resources.agprs, 0);
     assert!(resources.vgprs <= 168, "{resources:?}");

@@ -9,6 +9,7 @@ mod elements;
 mod emulate;
 mod far;
 mod gates;
+mod loops;
 mod picks;
 mod steps;
 mod worked_example;
