@@ -3,7 +3,9 @@
 
 use lapidary_core::ElementType;
 use lapidary_hip::compile::{Cache, Compiler, Request};
-use lapidary_hip::preshuffle::{PreshuffleConfig, pack_request};
+use lapidary_hip::passes::{PackAConfig, StoreConfig, Sums, pack_scales_request};
+use lapidary_hip::preshuffle::{EpilogueTraits, PreshuffleConfig, pack_request};
+use lapidary_hip::sources;
 use lapidary_hip::steps::{Arithmetic, LaunchHint, Step, StepConfig, TileMovement};
 use lapidary_hip::{HipError, LibraryError, Target};
 
@@ -71,6 +73,40 @@ fn builtin_header() -> Result<Vec<u8>, String> {
     }
 }
 
+/// Every kernel there is, in one form at least.
+fn one_of_each(target: Target) -> Vec<Request> {
+    let fp8 = if target == Target::Gfx950 { ElementType::F8E4M3 } else { ElementType::F8E4M3Fnuz };
+    let (element, lanes_along_m) = (ElementType::BF16, false);
+    let epilogue = EpilogueTraits { bias: true, ..EpilogueTraits::default() };
+    let store = StoreConfig { target, sums: Sums::F32, output: element, lanes_along_m, epilogue };
+    let mut requests = vec![
+        PackAConfig { target, element, lanes_along_m }.request(),
+        pack_request(target, fp8),
+        pack_scales_request(target),
+        store.request().expect("bf16 is written"),
+    ];
+    for (element, tile) in [(fp8, [64, 256, 128]), (ElementType::BF16, [64, 64, 32])] {
+        let config = PreshuffleConfig::new(target, element, tile);
+        requests.push(config.request().expect("valid"));
+        requests
+            .push(PreshuffleConfig { split_k: true, ..config }.reduce_request().expect("valid"));
+    }
+    let steps = [
+        Step::Naive,
+        Step::WorkgroupTile,
+        Step::RegisterTile,
+        Step::Buffered { buffers: 2 },
+        Step::Vectorized,
+        Step::Occupancy(LaunchHint::None),
+        Step::Generic(TileMovement::SoftwareDoubleBuffer, Arithmetic::MfmaF16),
+    ];
+    requests.extend(steps.map(|step| StepConfig::new(target, step).request().expect("valid")));
+    for source in sources::ALL.iter().filter(|source| source.path.ends_with(".hip")) {
+        assert!(requests.iter().any(|r| r.kernel == source.path), "{} is missing", source.path);
+    }
+    requests
+}
+
 /// The kernels' names and hiprtc's must not collide.
 #[test]
 fn every_kernel_compiles_behind_the_declarations_of_real_hiprtc() {
@@ -88,32 +124,7 @@ fn every_kernel_compiles_behind_the_declarations_of_real_hiprtc() {
     mock.set("mock_clang", &clang.path().display().to_string());
     mock.set("mock_prelude", &path.display().to_string());
     let hiprtc = Compiler::hiprtc_at(mock.path()).expect("works").with_cache(Cache::none());
-    let mut requests = Vec::new();
-    for target in [Target::Gfx942, Target::Gfx950] {
-        let fp8 =
-            if target == Target::Gfx950 { ElementType::F8E4M3 } else { ElementType::F8E4M3Fnuz };
-        for (element, tile) in [(fp8, [64, 256, 128]), (ElementType::BF16, [64, 64, 32])] {
-            let config = PreshuffleConfig::new(target, element, tile);
-            requests.push(config.request().expect("valid"));
-            requests.push(pack_request(target, element));
-        }
-        let split = PreshuffleConfig {
-            split_k: true,
-            ..PreshuffleConfig::new(target, ElementType::F16, [32, 64, 64])
-        };
-        requests.push(split.reduce_request().expect("valid"));
-        let steps = [
-            Step::Naive,
-            Step::WorkgroupTile,
-            Step::RegisterTile,
-            Step::Buffered { buffers: 2 },
-            Step::Vectorized,
-            Step::Occupancy(LaunchHint::None),
-            Step::Generic(TileMovement::SoftwareDoubleBuffer, Arithmetic::MfmaF16),
-        ];
-        let step = |step| StepConfig::new(target, step).request().expect("valid");
-        requests.extend(steps.map(step));
-    }
+    let mut requests = [Target::Gfx942, Target::Gfx950].map(one_of_each).concat();
     requests.push(generic(Target::Gfx90a));
     for request in requests {
         let object = hiprtc.compile(&request);

@@ -67,6 +67,7 @@ impl Mock {
     ///
     /// # Safety
     /// The function takes a pointer to a `T` of the stand-in's layout.
+    #[cfg(feature = "emulator")]
     pub(crate) unsafe fn call<T>(&self, function: &str, value: &T) {
         // SAFETY: the caller says so.
         unsafe {
