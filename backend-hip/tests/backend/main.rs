@@ -1,4 +1,6 @@
 //! `Gemm::<Hip>` on both emulated targets, every check on, against the oracle.
 
 mod exact;
+mod layouts;
+mod semantics;
 mod support;
