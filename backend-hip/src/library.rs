@@ -14,15 +14,16 @@ use libloading::Library;
 pub enum LibraryError {
     /// No file of that name could be opened.
     #[error(
-        "{library} cannot be loaded (tried {searched}): install ROCm 6.4 or newer \
-        (https://rocm.docs.amd.com), or set {variable} to the library's path"
+        "{library} is not there or cannot be loaded: install ROCm 6.4 or newer \
+        (https://rocm.docs.amd.com), or set {variable} to the library's path (tried {searched})"
     )]
     NotFound {
         /// The library's plain name.
         library: &'static str,
         /// The environment variable that names it.
         variable: &'static str,
-        /// What was tried, in order, each with what the dynamic linker said.
+        /// What was tried, in order; what is there but cannot be loaded with the dynamic linker's
+        /// reason.
         searched: String,
     },
 
@@ -131,7 +132,7 @@ impl Wanted {
         Err(refused.unwrap_or_else(|| LibraryError::NotFound {
             library: self.names.first().copied().unwrap_or_default(),
             variable: self.variable,
-            searched: searched.join("; "),
+            searched: searched.join(", "),
         }))
     }
 }
@@ -151,8 +152,14 @@ impl Opened {
         let library = library.map_err(|error| {
             let reason = error.to_string();
             let shown = path.display().to_string();
-            // The dynamic linker usually names the file itself.
-            if reason.contains(&shown) { reason } else { format!("{shown}: {reason}") }
+            let absent = format!("{shown}: cannot open shared object file: No such file");
+            if reason.starts_with(&absent) {
+                shown
+            } else if reason.contains(&shown) {
+                reason
+            } else {
+                format!("{shown}: {reason}")
+            }
         })?;
         Ok(Self { library: ManuallyDrop::new(library), path: path.display().to_string() })
     }
@@ -228,6 +235,22 @@ mod tests {
                 assert!(message.contains(part), "{message}");
             }
             assert_eq!(message.lines().count(), 1, "{message}");
+        }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn what_is_absent_is_listed_without_a_reason() {
+        let nowhere =
+            Wanted { variable: "NAMED", names: &["liblapidary-a.so", "liblapidary-b.so"] };
+        match nowhere.open(&Environment::default(), Ok) {
+            Err(LibraryError::NotFound { library, searched, .. }) => {
+                assert_eq!(library, "liblapidary-a.so");
+                let tried = "liblapidary-a.so, liblapidary-b.so, /opt/rocm/lib/liblapidary-a.so, \
+                    /opt/rocm/lib/liblapidary-b.so";
+                assert_eq!(searched, tried);
+            }
+            other => panic!("{other:?}"),
         }
     }
 }

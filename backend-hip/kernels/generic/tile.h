@@ -71,8 +71,10 @@ struct DirectLoad {
             __builtin_amdgcn_global_load_lds((GLOBAL void*)from,
                                              (__attribute__((address_space(3))) void*)(tile + first),
                                              4, 0, 0);
-        } else {
-            tile[first + lane] = 0;
+        }
+        // Away from the borders no lane is outside, and the store is not issued at all.
+        if (__builtin_amdgcn_ballot_w64(!inside) != 0) {
+            if (!inside) tile[first + lane] = 0;
         }
     }
 

@@ -124,6 +124,33 @@ impl Arithmetic {
     }
 }
 
+/// How far arithmetic may be from a sum of products that are rounded to nearest.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(clippy::exhaustive_structs, reason = "two numbers")]
+pub struct Accuracy {
+    /// What the error bound of correctly rounded f32 sums is to be multiplied by.
+    pub roundings: f64,
+    /// What is to be added to it, as a share of Σ|a||b|.
+    pub operands: f64,
+}
+
+impl Arithmetic {
+    /// Its accuracy.
+    ///
+    /// Chains of fused multiply-adds, scalar ones and the f32 matrix instruction, round each sum to
+    /// nearest. The f16 and xf32 instructions cut the terms of a sum to 24 bits below the largest
+    /// instead, which loses up to twice as much each time; and xf32 drops all but 10 bits of the
+    /// operands' fractions, up to 2⁻¹⁰ of each factor and so 2⁻⁹ of a product.
+    #[must_use]
+    pub fn accuracy(self) -> Accuracy {
+        match self {
+            Self::ScalarFma | Self::MfmaF32 => Accuracy { roundings: 1.0, operands: 0.0 },
+            Self::MfmaF16 => Accuracy { roundings: 2.0, operands: 0.0 },
+            Self::MfmaXf32 => Accuracy { roundings: 2.0, operands: 2f64.powi(-9) },
+        }
+    }
+}
+
 /// A step, with what its variants differ in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -224,13 +251,19 @@ impl StepConfig {
         }
     }
 
+    /// What multiplies.
+    #[must_use]
+    pub const fn arithmetic(&self) -> Arithmetic {
+        match self.step {
+            Step::Generic(_, arithmetic) => arithmetic,
+            _ => Arithmetic::ScalarFma,
+        }
+    }
+
     /// Bytes of an element of A and B; C is f32.
     #[must_use]
     pub const fn element_bytes(&self) -> usize {
-        match self.step {
-            Step::Generic(_, arithmetic) => arithmetic.element_bytes(),
-            _ => 4,
-        }
+        self.arithmetic().element_bytes()
     }
 
     /// Bytes of LDS a workgroup uses.

@@ -1,8 +1,12 @@
 //! The compiler that ROCm brings: the installed one up to its refusal, and the way through it against a
 //! stand-in that hands its input to clang.
 
+use lapidary_core::ElementType;
 use lapidary_hip::compile::{Cache, Compiler, Request};
-use lapidary_hip::steps::{Arithmetic, Step, StepConfig, TileMovement};
+use lapidary_hip::passes::{PackAConfig, StoreConfig, Sums, pack_scales_request};
+use lapidary_hip::preshuffle::{EpilogueTraits, PreshuffleConfig, pack_request};
+use lapidary_hip::sources;
+use lapidary_hip::steps::{Arithmetic, LaunchHint, Step, StepConfig, TileMovement};
 use lapidary_hip::{HipError, LibraryError, Target};
 
 use crate::mock::{Kind, Mock};
@@ -52,6 +56,80 @@ fn hiprtc_gets_the_sources_and_options_that_clang_gets() {
     let calls = mock.calls();
     let count = |name: &str| calls.iter().filter(|call| call.starts_with(name)).count();
     assert_eq!(count("hiprtcDestroyProgram"), count("hiprtcCreateProgram"), "none is left");
+}
+
+/// The declarations that hiprtc puts before every program, from the library that holds them.
+fn builtin_header() -> Result<Vec<u8>, String> {
+    let library = ["libhiprtc-builtins.so", "libhiprtc-builtins.so.5"]
+        .into_iter()
+        // SAFETY: the library holds data only.
+        .find_map(|name| unsafe { libloading::Library::new(name) }.ok())
+        .ok_or("libhiprtc-builtins is not installed")?;
+    // SAFETY: the symbols are a text, and its length as an unsigned integer.
+    unsafe {
+        let text = library.get::<*const u8>(b"__hipRTC_header").map_err(|e| e.to_string())?;
+        let size = library.get::<*const u32>(b"__hipRTC_header_size").map_err(|e| e.to_string())?;
+        Ok(std::slice::from_raw_parts(*text, **size as usize).to_vec())
+    }
+}
+
+/// Every kernel there is, in one form at least.
+fn one_of_each(target: Target) -> Vec<Request> {
+    let fp8 = if target == Target::Gfx950 { ElementType::F8E4M3 } else { ElementType::F8E4M3Fnuz };
+    let (element, lanes_along_m) = (ElementType::BF16, false);
+    let epilogue = EpilogueTraits { bias: true, ..EpilogueTraits::default() };
+    let store = StoreConfig { target, sums: Sums::F32, output: element, lanes_along_m, epilogue };
+    let mut requests = vec![
+        PackAConfig { target, element, lanes_along_m }.request(),
+        pack_request(target, fp8),
+        pack_scales_request(target),
+        store.request().expect("bf16 is written"),
+    ];
+    for (element, tile) in [(fp8, [64, 256, 128]), (ElementType::BF16, [64, 64, 32])] {
+        let config = PreshuffleConfig::new(target, element, tile);
+        requests.push(config.request().expect("valid"));
+        requests
+            .push(PreshuffleConfig { split_k: true, ..config }.reduce_request().expect("valid"));
+    }
+    let steps = [
+        Step::Naive,
+        Step::WorkgroupTile,
+        Step::RegisterTile,
+        Step::Buffered { buffers: 2 },
+        Step::Vectorized,
+        Step::Occupancy(LaunchHint::None),
+        Step::Generic(TileMovement::SoftwareDoubleBuffer, Arithmetic::MfmaF16),
+    ];
+    requests.extend(steps.map(|step| StepConfig::new(target, step).request().expect("valid")));
+    for source in sources::ALL.iter().filter(|source| source.path.ends_with(".hip")) {
+        assert!(requests.iter().any(|r| r.kernel == source.path), "{} is missing", source.path);
+    }
+    requests
+}
+
+/// The kernels' names and hiprtc's must not collide.
+#[test]
+fn every_kernel_compiles_behind_the_declarations_of_real_hiprtc() {
+    let Some(clang) = clang() else { return };
+    let header = match builtin_header() {
+        Ok(header) => header,
+        Err(reason) => return println!("skipped: {reason}"),
+    };
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("hiprtc_builtins.h");
+    let end = header.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+    std::fs::write(&path, &header[..end]).expect("the header");
+
+    let mock = Mock::load(Kind::Hiprtc);
+    mock.set("mock_clang", &clang.path().display().to_string());
+    mock.set("mock_prelude", &path.display().to_string());
+    let hiprtc = Compiler::hiprtc_at(mock.path()).expect("works").with_cache(Cache::none());
+    let mut requests = [Target::Gfx942, Target::Gfx950].map(one_of_each).concat();
+    requests.push(generic(Target::Gfx90a));
+    for request in requests {
+        let object = hiprtc.compile(&request);
+        object.unwrap_or_else(|e| panic!("{} for {}: {e}", request.kernel, request.target));
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The real HIP runtime, where it is installed, up to the answer that there is no device.
 
 use lapidary_hip::LibraryError;
+use lapidary_hip::prelude::{Error, Hip};
 use lapidary_hip::runtime::rocm::{Rocm, RocmError};
 
 /// Set where the library is known to be installed: then its absence is a failure.
@@ -26,6 +27,21 @@ fn the_installed_library_answers_cleanly_without_a_device() {
             println!("skipped: libamdhip64 is not installed");
         }
         Err(error) => panic!("{way}: {error}"),
+    }
+}
+
+#[test]
+fn a_device_that_cannot_be_had_is_one_line_to_the_librarys_user() {
+    let Err(reason) = Rocm::open(None) else {
+        return println!("skipped: there is a HIP device");
+    };
+    match Hip::new() {
+        Err(error @ Error::NoDevice { .. }) => {
+            let message = error.to_string();
+            assert!(message.contains(&reason.to_string()), "{message}");
+            assert_eq!(message.lines().count(), 1, "{message}");
+        }
+        other => panic!("{other:?}"),
     }
 }
 

@@ -2,6 +2,8 @@
 //! everything behind it against a stand-in over host memory.
 #![cfg(target_os = "linux")]
 
+#[cfg(feature = "emulator")]
+mod forwarded;
 mod hiprtc;
 mod library;
 mod mock;

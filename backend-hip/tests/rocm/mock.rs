@@ -63,6 +63,19 @@ impl Mock {
         &self.path
     }
 
+    /// Calls one of the stand-in's own functions that take a pointer.
+    ///
+    /// # Safety
+    /// The function takes a pointer to a `T` of the stand-in's layout.
+    #[cfg(feature = "emulator")]
+    pub(crate) unsafe fn call<T>(&self, function: &str, value: &T) {
+        // SAFETY: the caller says so.
+        unsafe {
+            let call = self.library.get::<unsafe extern "C" fn(*const T)>(function.as_bytes());
+            call.expect("the function")(value);
+        }
+    }
+
     /// Makes a HIP function return `code`, or work again with 0.
     pub(crate) fn fail(&self, function: &str, code: c_int) {
         let name = CString::new(function).expect("a name");

@@ -2,7 +2,8 @@
 //!
 //! It is no device: it keeps a record of the calls, hands out host memory, refuses what real HIP refuses
 //! in the ways the tests need, and knows one "kernel", `negate(float* x, unsigned count)`. With
-//! `--cfg legacy` it has HIP 5's device properties, with `--cfg incomplete` it lacks a function.
+//! `--cfg legacy` it has HIP 5's device properties, with `--cfg incomplete` it lacks a function. A test
+//! may have memory, kernels and launches forwarded to functions of its own.
 
 #![allow(non_snake_case, clippy::missing_safety_doc)]
 
@@ -26,11 +27,47 @@ struct State {
     /// Architectures of the devices.
     devices: Vec<String>,
     allocations: HashMap<usize, Box<[u64]>>,
+    /// Addresses of the modules' images.
     modules: Vec<usize>,
+    forward: Option<Forward>,
     functions: Vec<String>,
     /// When each event was recorded, in milliseconds of a clock that ticks once a record.
     events: Vec<f32>,
     clock: f32,
+}
+
+/// What a test does instead of the stand-in. Codes are HIP's.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Forward {
+    alloc: extern "C" fn(bytes: usize, address: &mut u64) -> c_int,
+    free: extern "C" fn(address: u64) -> c_int,
+    write: extern "C" fn(address: u64, bytes: *const u8, count: usize) -> c_int,
+    read: extern "C" fn(address: u64, bytes: *mut u8, count: usize) -> c_int,
+    fill: extern "C" fn(address: u64, value: u8, count: usize) -> c_int,
+    load: extern "C" fn(
+        image: *const u8,
+        count: usize,
+        kernel: *const c_char,
+        function: &mut u64,
+    ) -> c_int,
+    launch: extern "C" fn(
+        function: u64,
+        grid: &[c_uint; 3],
+        threads: &[c_uint; 3],
+        lds: c_uint,
+        arguments: *const u8,
+        count: usize,
+    ) -> c_int,
+}
+
+fn forward() -> Option<Forward> {
+    state(|state| state.forward)
+}
+
+/// What a forwarded call returned.
+fn forwarded(code: c_int) -> Result<(), c_int> {
+    if code == SUCCESS { Ok(()) } else { Err(code) }
 }
 
 static STATE: Mutex<Option<State>> = Mutex::new(None);
@@ -98,6 +135,12 @@ pub unsafe extern "C" fn mock_calls(into: *mut u8, capacity: usize) -> usize {
     let length = text.len().min(capacity);
     unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), into, length) };
     length
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mock_forward(to: *const Forward) {
+    let to = unsafe { *to };
+    state(|state| state.forward = Some(to));
 }
 
 // ---- HIP ----------------------------------------------------------------------------------------
@@ -269,6 +312,12 @@ pub unsafe extern "C" fn hipMemGetInfo(free: *mut usize, total: *mut usize) -> c
 pub unsafe extern "C" fn hipMalloc(pointer: *mut *mut c_void, bytes: usize) -> c_int {
     answer(|| {
         call(format!("hipMalloc {bytes}"))?;
+        if let Some(to) = forward() {
+            let mut address = 0;
+            forwarded((to.alloc)(bytes, &mut address))?;
+            unsafe { *pointer = std::ptr::without_provenance_mut(address as usize) };
+            return Ok(());
+        }
         let mut memory = vec![0u64; bytes.div_ceil(8)].into_boxed_slice();
         unsafe { *pointer = memory.as_mut_ptr().cast() };
         state(|state| state.allocations.insert(memory.as_ptr().expose_provenance(), memory));
@@ -280,6 +329,9 @@ pub unsafe extern "C" fn hipMalloc(pointer: *mut *mut c_void, bytes: usize) -> c
 pub extern "C" fn hipFree(pointer: *mut c_void) -> c_int {
     answer(|| {
         call("hipFree".into())?;
+        if let Some(to) = forward() {
+            return forwarded((to.free)(pointer.addr() as u64));
+        }
         let found = state(|state| state.allocations.remove(&pointer.addr()).is_some());
         if found || pointer.is_null() { Ok(()) } else { Err(INVALID_VALUE) }
     })
@@ -305,6 +357,13 @@ pub unsafe extern "C" fn hipMemcpyAsync(
 ) -> c_int {
     answer(|| {
         call(format!("hipMemcpyAsync {bytes} kind {kind} stream {:#x}", stream.addr()))?;
+        if let Some(forward) = forward() {
+            return forwarded(if kind == 1 {
+                (forward.write)(to.addr() as u64, from.cast(), bytes)
+            } else {
+                (forward.read)(from.addr() as u64, to.cast(), bytes)
+            });
+        }
         is_device(if kind == 1 { to.cast_const() } else { from }, bytes)?;
         unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), to.cast::<u8>(), bytes) };
         Ok(())
@@ -320,6 +379,9 @@ pub unsafe extern "C" fn hipMemsetAsync(
 ) -> c_int {
     answer(|| {
         call(format!("hipMemsetAsync {value} {bytes} stream {:#x}", stream.addr()))?;
+        if let Some(to) = forward() {
+            return forwarded((to.fill)(at.addr() as u64, value as u8, bytes));
+        }
         is_device(at, bytes)?;
         unsafe { std::ptr::write_bytes(at.cast::<u8>(), value as u8, bytes) };
         Ok(())
@@ -337,12 +399,19 @@ pub unsafe extern "C" fn hipModuleLoadData(
             return Err(NO_BINARY);
         }
         let index = state(|state| {
-            state.modules.push(image.addr());
+            state.modules.push(image.expose_provenance());
             state.modules.len() - 1
         });
         unsafe { *module = pointer(MODULE, index) };
         Ok(())
     })
+}
+
+/// Bytes of an ELF file whose section headers come last, as linkers write it.
+unsafe fn elf_size(image: *const u8) -> usize {
+    let half = |at| unsafe { image.add(at).cast::<u16>().read_unaligned() } as usize;
+    let headers = unsafe { image.add(0x28).cast::<u64>().read_unaligned() } as usize;
+    headers + half(0x3a) * half(0x3c)
 }
 
 #[unsafe(no_mangle)]
@@ -354,7 +423,17 @@ pub unsafe extern "C" fn hipModuleGetFunction(
     answer(|| {
         let name = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
         call(format!("hipModuleGetFunction {name}"))?;
-        index(MODULE, module)?;
+        let module = index(MODULE, module)?;
+        if let Some(to) = forward() {
+            let image = state(|state| state.modules[module]);
+            let image = std::ptr::with_exposed_provenance::<u8>(image);
+            let mut number = 0;
+            let name = std::ffi::CString::new(name).map_err(|_| NOT_FOUND)?;
+            let size = unsafe { elf_size(image) };
+            forwarded((to.load)(image, size, name.as_ptr(), &mut number))?;
+            unsafe { *function = pointer(FUNCTION, number as usize) };
+            return Ok(());
+        }
         if name != "negate" {
             return Err(NOT_FOUND);
         }
@@ -390,7 +469,7 @@ pub unsafe extern "C" fn hipModuleLaunchKernel(
     extra: *mut *mut c_void,
 ) -> c_int {
     answer(|| {
-        index(FUNCTION, function)?;
+        let function = index(FUNCTION, function)?;
         let extra = unsafe { *extra.cast::<[*mut c_void; 5]>() };
         let keys = [extra[0].addr(), extra[2].addr(), extra[4].addr()];
         if !params.is_null() || keys != [1, 2, 3] {
@@ -403,6 +482,12 @@ pub unsafe extern "C" fn hipModuleLaunchKernel(
             stream.addr(),
             CURRENT.get()
         ))?;
+        if let Some(to) = forward() {
+            let (grid, threads) = ([gx, gy, gz], [tx, ty, tz]);
+            let arguments = extra[1].cast::<u8>().cast_const();
+            let function = function as u64;
+            return forwarded((to.launch)(function, &grid, &threads, lds, arguments, size));
+        }
         if size != 12 {
             return Err(INVALID_VALUE);
         }

@@ -20,6 +20,7 @@ struct State {
     failures: HashMap<String, c_int>,
     clang: String,
     version: String,
+    prelude: String,
 }
 
 static STATE: Mutex<Option<State>> = Mutex::new(None);
@@ -71,6 +72,13 @@ pub unsafe extern "C" fn mock_clang(path: *const c_char) {
 pub unsafe extern "C" fn mock_version(version: *const c_char) {
     let version = unsafe { text(version) };
     state(|state| state.version = version);
+}
+
+/// A file to include first that brings HIP's qualifiers, as real hiprtc has one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mock_prelude(path: *const c_char) {
+    let path = unsafe { text(path) };
+    state(|state| state.prelude = path);
 }
 
 #[unsafe(no_mangle)]
@@ -145,16 +153,20 @@ impl Program {
             std::fs::create_dir_all(parent).map_err(|_| INTERNAL_ERROR)?;
             std::fs::write(&path, text).map_err(|_| INTERNAL_ERROR)?;
         }
-        let output = Command::new(state(|state| state.clang.clone()))
+        let (clang, prelude) = state(|state| (state.clang.clone(), state.prelude.clone()));
+        let builtins: Vec<String> = if prelude.is_empty() {
+            let qualifiers = ["global", "device", "shared"];
+            qualifiers.map(|q| format!("-D__{q}__=__attribute__(({q}))")).into()
+        } else {
+            // The macro is the compiler's own before LLVM 22; the prelude's few warnings are not ours.
+            ["-D__AMDGCN_WAVEFRONT_SIZE=64", "-w", "-include", &prelude].map(str::to_owned).into()
+        };
+        let output = Command::new(clang)
             .current_dir(folder)
             .args(["-x", "hip", "--offload-device-only", "-nogpuinc", "-nogpulib", "-I."])
-            .args([
-                "--no-gpu-bundle-output",
-                "-fuse-cuid=none",
-                "-fuse-ld=lld",
-                "-D__HIPCC_RTC__=1",
-            ])
-            .args(["global", "device", "shared"].map(|q| format!("-D__{q}__=__attribute__(({q}))")))
+            .args(["--no-gpu-bundle-output", "-fuse-cuid=none", "-fuse-ld=lld"])
+            .arg("-D__HIPCC_RTC__=1")
+            .args(builtins)
             .args(options)
             .args(["-o", "out.co", &self.files[0].0])
             .output()

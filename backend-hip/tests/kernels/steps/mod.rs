@@ -176,12 +176,8 @@ fn activations_are_within_their_bounds() {
     }
 }
 
-/// Random operands, in three orders of waves and workgroups: the same bits, and within the bound.
-///
-/// Chains of fused multiply-adds (scalar, and the f32 matrix instruction) obey the oracle's own bound.
-/// The f16 instruction cuts terms to 24 bits below the group's largest instead of rounding them, twice
-/// a rounding's error at each of its additions: twice that bound. xf32 drops up to 2⁻¹⁰ of each factor:
-/// 2⁻⁹ of Σ|a||b| more.
+/// Random operands, in three orders of waves and workgroups: the same bits, and within the bound of
+/// [`Arithmetic::accuracy`].
 #[test]
 fn random_operands_are_within_the_bound_in_any_order() {
     let Some(compiler) = compiler() else { return };
@@ -195,15 +191,12 @@ fn random_operands_are_within_the_bound_in_any_order() {
                 let again = run(&compiler, &config, &case, order);
                 assert_eq!(after, again, "{}: {order:?}", name(&config, &case));
             }
-            let (factor, dropped) = match config.step {
-                Step::Generic(_, Arithmetic::MfmaXf32) => (2.0, 2f64.powi(-9)),
-                Step::Generic(_, Arithmetic::MfmaF16) => (2.0, 0.0),
-                _ => (1.0, 0.0),
-            };
+            let accuracy = config.arithmetic().accuracy();
             let view = found(&case.c, &after);
             for (index, at) in expected.positions().iter().enumerate() {
                 let error = (view.get(at.batch, at.row, at.col) - expected.values()[index]).abs();
-                let bound = factor * expected.bound(index) + dropped * expected.gauges()[index];
+                let bound = accuracy.roundings * expected.bound(index)
+                    + accuracy.operands * expected.gauges()[index];
                 assert!(error <= bound, "{}: {at}: {error} > {bound}", name(&config, &case));
             }
         }

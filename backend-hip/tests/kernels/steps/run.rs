@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lapidary_cdna::exec::{Launch, Machine, Order, Prepared};
+use lapidary_cdna::exec::{Counters, Launch, Machine, Order, Prepared};
 use lapidary_cdna::loader::{ArgValue, CodeObject};
 use lapidary_core::oracle::{self, Reference};
 use lapidary_core::testing::{Case, Stored};
@@ -56,6 +56,16 @@ fn aligned(view: AnyMatrixRef<'_>) -> (Vec<u8>, Placement) {
 
 /// Compiles the step for the case's epilogue and runs it; gives all of C's storage, canaries included.
 pub(super) fn run(compiler: &Compiler, config: &StepConfig, case: &Case, order: Order) -> Vec<u8> {
+    run_counting(compiler, config, case, order).0
+}
+
+/// As [`run`], and what the emulator counted.
+pub(super) fn run_counting(
+    compiler: &Compiler,
+    config: &StepConfig,
+    case: &Case,
+    order: Order,
+) -> (Vec<u8>, Counters) {
     let problem = &case.problem;
     let config = StepConfig { epilogue: epilogue(problem), ..*config };
     let object = compiler.compile(&config.request().expect("valid")).expect("it compiles");
@@ -128,7 +138,7 @@ pub(super) fn run(compiler: &Compiler, config: &StepConfig, case: &Case, order: 
     let after = machine.memory.read(c_base, case.c.bytes().len()).expect("C").to_vec();
     let broken = case.c.broken_canaries(&after);
     assert!(broken.is_empty(), "{}: elements {broken:?} beside C", name(&config, case));
-    after
+    (after, report.counters)
 }
 
 /// A name for messages.
