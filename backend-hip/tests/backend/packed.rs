@@ -140,7 +140,7 @@ fn another_layout_is_refused() {
     for other in [
         Problem::new(64, 71, 70).elements(ElementType::BF16, ElementType::F32),
         Problem::new(64, 70, 71).elements(ElementType::BF16, ElementType::F32),
-        problem.clone().batch(2),
+        problem.batch(2),
     ] {
         refused(&case(other), &default, &packed);
     }
