@@ -94,7 +94,7 @@ pub(super) fn decide(
     summary.block_tile = [m, n];
     summary.thread_tile = [m / 16, n / 16];
     summary.k_tile_size = k;
-    summary.load_width = if config.copy == ACopy::Guarded { 1 } else { 128 / config.a.bits() };
+    summary.load_width = 128 / config.a.bits();
     summary.workgroup_bytes = config.lds_bytes();
 
     let mut scratch = 0u64;

@@ -210,3 +210,27 @@ fn a_code_object_is_an_amdgpu_elf_and_the_cache_serves_it() {
         assert_eq!((first.bytes, first.key), (second.bytes, second.key));
     }
 }
+
+/// LLVM 19 lacks a builtin for direct-to-LDS loads, and gfx950.
+#[test]
+fn the_oldest_clang_compiles_every_kernel_of_gfx942() {
+    let Ok(compiler) = Compiler::at("clang-19") else {
+        eprintln!("skipped: clang-19 is not installed");
+        return;
+    };
+    let compiler = compiler.with_cache(Cache::none());
+    configs::operand_pairs(Target::Gfx942).par_iter().for_each(|pair| {
+        for copy in [ACopy::Synchronous, ACopy::Direct, ACopy::Guarded] {
+            let config = PreshuffleConfig { copy, ..*pair };
+            let assembly = compiler.assembly(&config.request().expect("valid"));
+            let assembly = assembly.unwrap_or_else(|e| panic!("{config}: {e}"));
+            let hot = HotLoop::of(&assembly).expect("a loop");
+            assert_eq!(hot.mix.mfma, 2 * config.mfma_per_strip(), "{config}");
+            assert_eq!(hot.mix.load_lds > 0, copy == ACopy::Direct, "{config}");
+            assert_eq!(Resources::of(&assembly).expect("metadata").scratch, 0, "{config}");
+        }
+    });
+    let request = configs::worked_example(Target::Gfx950).request().expect("valid");
+    let error = compiler.assembly(&request).expect_err("it does not know gfx950");
+    assert!(matches!(error, HipError::CompilerTooOld { version: 19, needed: 20, .. }));
+}
