@@ -5,5 +5,6 @@ mod exact;
 mod kernels;
 mod layouts;
 mod packed;
+mod real;
 mod semantics;
 mod support;
