@@ -5,5 +5,6 @@ mod exact;
 mod kernels;
 mod layouts;
 mod packed;
+mod policies;
 mod semantics;
 mod support;
