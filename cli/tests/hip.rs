@@ -50,7 +50,10 @@ fn the_layer_runs_in_bf16_and_fp8_on_both_targets() {
     for (arch, fp8) in [("gfx942", "f8e4m3fnuz"), ("gfx950", "f8e4m3")] {
         let activation = ["--activation", "gelu-erf"];
         let (report, found) = run(arch, &[&activation[..], &["--dtype", "bf16"]].concat());
-        assert_eq!((report["element_a"].as_str(), report["check"]["passed"].as_bool()), (Some("bf16"), Some(true)));
+        assert_eq!(
+            (report["element_a"].as_str(), report["check"]["passed"].as_bool()),
+            (Some("bf16"), Some(true))
+        );
         assert!(report["device"].as_str().unwrap().contains("emulated"));
         assert!(report["kernel"].as_str().unwrap().starts_with("preshuffle"));
         // Each factor of a product is off by at most half a unit of bf16's last place, 2⁻⁹; the
@@ -59,7 +62,10 @@ fn the_layer_runs_in_bf16_and_fp8_on_both_targets() {
         assert!(off <= 1.13 * 2.0 * 2f64.powi(-9), "{arch}: {off}");
 
         let (report, found) = run(arch, &[&activation[..], &["--quantize", "fp8"]].concat());
-        assert_eq!((report["element_a"].as_str(), report["check"]["passed"].as_bool()), (Some(fp8), Some(true)));
+        assert_eq!(
+            (report["element_a"].as_str(), report["check"]["passed"].as_bool()),
+            (Some(fp8), Some(true))
+        );
         let off = relative_error(&found, &expected);
         // Half a unit of e4m3's last place is 2⁻⁴ for each factor.
         assert!(off <= 1.13 * 2.0 * 2f64.powi(-4), "{arch}: {off}");

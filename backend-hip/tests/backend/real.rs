@@ -1,12 +1,12 @@
 //! A layer of a real transformer, and the worked example.
 
+use lapidary_cdna::exec::Workgroups;
 use lapidary_core::quantize::quantize_rows;
 use lapidary_core::testing::block_on;
 use lapidary_core::{
     Activation, AnyMatrixRef, Args, Backend, ElementType, Gemm, MatrixRef, Operands, PlanOptions,
     Problem, bf16, oracle,
 };
-use lapidary_cdna::exec::Workgroups;
 use lapidary_hip::preshuffle::{PackedB, SourceB, tile_of};
 use lapidary_hip::{Hip, Target};
 
@@ -45,8 +45,7 @@ fn the_layer_in_bf16_and_fp8() {
     let (x, w, bias) = (layer("activations"), layer("ffn.weight"), layer("ffn.bias"));
     let view = |values| MatrixRef::row_major(values, n, k).expect("W").transposed();
     let full = Operands::new(MatrixRef::row_major(&x, m, k).expect("A"), view(&w)).bias(&bias);
-    let stated =
-        full.problem(ElementType::F32).expect("a problem").activation(Activation::GeluErf);
+    let stated = full.problem(ElementType::F32).expect("a problem").activation(Activation::GeluErf);
     let exact = oracle::reference(&stated, &full).expect("a reference").values().to_vec();
     for target in TARGETS {
         let Some(device) = device(target) else { return };
@@ -146,13 +145,21 @@ fn the_worked_example_runs_the_planned_object() {
         AnyMatrixRef::new(
             &a,
             ElementType::F8E4M3Fnuz,
-            lapidary_core::Placement { offset: 0, shape: problem.a_shape(), layout: problem.a_layout },
+            lapidary_core::Placement {
+                offset: 0,
+                shape: problem.a_shape(),
+                layout: problem.a_layout,
+            },
         )
         .expect("A"),
         AnyMatrixRef::new(
             &b,
             ElementType::F8E4M3Fnuz,
-            lapidary_core::Placement { offset: 0, shape: problem.b_shape(), layout: problem.b_layout },
+            lapidary_core::Placement {
+                offset: 0,
+                shape: problem.b_shape(),
+                layout: problem.b_layout,
+            },
         )
         .expect("B"),
     )
