@@ -7,9 +7,10 @@ use support::{Folder, LAYER, layer, refuse, succeed};
 /// Whether kernels can be compiled here; prints the reason where they cannot.
 fn has_compiler() -> bool {
     let devices: serde_json::Value =
-        serde_json::from_str(&succeed(&["devices", "--json"])).unwrap();
-    let emulated = devices["devices"].as_array().unwrap().iter().find(|device| {
-        device["backend"] == "hip" && device["name"].as_str().unwrap().contains("gfx942, emulated")
+        serde_json::from_str(&succeed(&["devices", "--json"])).expect("JSON");
+    let emulated = devices["devices"].as_array().expect("a list").iter().find(|device| {
+        device["backend"] == "hip"
+            && device["name"].as_str().expect("a text").contains("gfx942, emulated")
     });
     let emulated = emulated.expect("the emulator is always listed");
     if emulated["usable"] != true {
@@ -28,7 +29,7 @@ fn run(arch: &str, arguments: &[&str]) -> (serde_json::Value, Vec<f32>) {
     let mut line = vec!["run", &a, &b, "--trans-b", "--bias", &bias, "-o", &output, "--json"];
     line.extend(["--backend", "hip", "--emulate", arch, "--check", "--out-dtype", "f32"]);
     line.extend(arguments);
-    let report = serde_json::from_str(&succeed(&line)).unwrap();
+    let report = serde_json::from_str(&succeed(&line)).expect("JSON");
     let (shape, values) = folder.read::<f32>("c.npy");
     assert_eq!(shape, [105, 1536]);
     (report, values)
@@ -54,8 +55,8 @@ fn the_layer_runs_in_bf16_and_fp8_on_both_targets() {
             (report["element_a"].as_str(), report["check"]["passed"].as_bool()),
             (Some("bf16"), Some(true))
         );
-        assert!(report["device"].as_str().unwrap().contains("emulated"));
-        assert!(report["kernel"].as_str().unwrap().starts_with("preshuffle"));
+        assert!(report["device"].as_str().expect("a text").contains("emulated"));
+        assert!(report["kernel"].as_str().expect("a text").starts_with("preshuffle"));
         // Each factor of a product is off by at most half a unit of bf16's last place, 2⁻⁹; the
         // norm of random errors is smaller than their sum, and GELU's slope is at most 1.13.
         let off = relative_error(&found, &expected);
@@ -69,7 +70,7 @@ fn the_layer_runs_in_bf16_and_fp8_on_both_targets() {
         let off = relative_error(&found, &expected);
         // Half a unit of e4m3's last place is 2⁻⁴ for each factor.
         assert!(off <= 1.13 * 2.0 * 2f64.powi(-4), "{arch}: {off}");
-        let reported = report["quantization"]["relative_error"].as_f64().unwrap();
+        let reported = report["quantization"]["relative_error"].as_f64().expect("a number");
         assert!((reported - off).abs() <= 1e-3 * off + 1e-6, "{reported} {off}");
     }
 }
@@ -80,10 +81,10 @@ fn a_step_and_i8_run_too() {
         return;
     }
     let (report, _) = run("gfx942", &["--step", "3"]);
-    assert!(report["kernel"].as_str().unwrap().starts_with("3_register_tile"));
+    assert!(report["kernel"].as_str().expect("a text").starts_with("3_register_tile"));
     let (report, _) = run("gfx950", &["--quantize", "i8"]);
     assert_eq!(report["element_b"], "i8");
-    assert!(report["quantization"]["relative_error"].as_f64().unwrap() < 2e-2);
+    assert!(report["quantization"]["relative_error"].as_f64().expect("a number") < 2e-2);
 }
 
 #[test]
@@ -108,7 +109,7 @@ fn bad_requests_take_one_line() {
 #[test]
 fn without_a_rocm_device_one_line_says_what_is_missing() {
     let devices: serde_json::Value =
-        serde_json::from_str(&succeed(&["devices", "--json"])).unwrap();
+        serde_json::from_str(&succeed(&["devices", "--json"])).expect("JSON");
     let Some(reason) = devices["hip_reason"].as_str() else {
         println!("skipped: there is a ROCm device");
         return;
