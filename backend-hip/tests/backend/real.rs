@@ -90,7 +90,7 @@ fn the_worked_example_runs_the_planned_object() {
     let Some(device) = device(target) else { return };
     let emulator = device.emulator().expect("an emulator");
     // Small integers as codes, so that sums are exact: K · 1 · 1 < 2²⁴.
-    let code = |i: usize| [0x00u8, 0x40, 0xc0, 0x00][i * 2_654_435_761 % (1 << 32) >> 30];
+    let code = |i: usize| [0x00u8, 0x40, 0xc0, 0x00][((i * 2_654_435_761) % (1 << 32)) >> 30];
     let a: Vec<u8> = (0..m * k).map(code).collect();
     let b: Vec<u8> = (0..n * k).map(|i| code(i + 7)).collect();
     let (rows, columns) = (vec![0.5f32; m], vec![2.0f32; n]);
