@@ -6,5 +6,6 @@ mod kernels;
 mod layouts;
 mod packed;
 mod policies;
+mod real;
 mod semantics;
 mod support;
