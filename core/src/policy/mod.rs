@@ -25,7 +25,10 @@ mod compute;
 mod config;
 mod tile;
 
-pub use compute::{ComputePolicy, Multiply, ScalarFma, ScalarMac, VectorFma, VectorMac};
+pub use compute::{
+    ComputePolicy, CooperativeMatrix, Multiply, ScalarFma, ScalarMac, VectorDot4, VectorFma,
+    VectorMac,
+};
 pub use config::{ComputeConfig, KernelConfig, TileConfig};
 pub use tile::{
     DirectLoad, RegisterPrefetch, SingleBuffer, SoftwareDoubleBuffer, Staging, Strip, TileAction,
