@@ -4,6 +4,7 @@
 mod devices;
 mod emulate;
 mod failure;
+mod hip;
 mod io;
 mod print;
 mod progress;

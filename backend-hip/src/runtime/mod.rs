@@ -3,10 +3,17 @@
 //! [`Runtime`] is the little that the backend needs of either. Memory is spoken of by device address,
 //! kernels by handle, and work is ordered by [`Stream`]; nothing here knows a matrix.
 
+#[cfg(feature = "emulator")]
+mod emulated;
+pub mod rocm;
+
 use core::fmt;
 
 use crate::compile::CodeObject;
 use crate::target::Target;
+
+#[cfg(feature = "emulator")]
+pub use emulated::{Emulated, EmulatorSettings, Launched};
 
 /// A queue of work: what is enqueued on one stream happens in that order.
 ///
@@ -132,7 +139,8 @@ pub trait Runtime: fmt::Debug + Send + Sync {
     /// What the device is.
     fn description(&self) -> &Description;
 
-    /// Allocates `bytes` bytes (at least 1), aligned to 256; their contents are unspecified.
+    /// Allocates `bytes` bytes (at least 1), aligned to 256; their contents are unspecified. Kernels
+    /// may read, not write, on to the next multiple of 16.
     ///
     /// # Errors
     /// [`RuntimeError::OutOfMemory`], or what the driver says.
