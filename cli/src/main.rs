@@ -4,10 +4,12 @@
 mod devices;
 mod emulate;
 mod failure;
+mod hip;
 mod io;
 mod print;
 mod progress;
 mod run;
+mod tune;
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -33,6 +35,7 @@ struct Cli {
 enum Command {
     Devices(devices::Arguments),
     Run(Box<run::Arguments>),
+    Tune(tune::Arguments),
     Emulate(Box<emulate::Arguments>),
 }
 
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Devices(arguments) => devices::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
+        Command::Tune(arguments) => tune::run(&arguments),
         Command::Emulate(arguments) => emulate::run(&arguments),
     };
     result.unwrap_or_else(|failure: Failure| {

@@ -62,10 +62,13 @@ struct Contents {
 }
 
 impl TuneCache {
-    /// The user's own: `lapidary/tune` in the system's folder for caches; `None` where the system
-    /// names none.
+    /// The user's own: the folder that the environment variable `LAPIDARY_TUNE_CACHE` names, else
+    /// `lapidary/tune` in the system's folder for caches; `None` where the system names none.
     #[must_use]
     pub fn user() -> Option<Self> {
+        if let Some(folder) = std::env::var_os("LAPIDARY_TUNE_CACHE") {
+            return Some(Self::at(folder));
+        }
         dirs::cache_dir().map(|folder| Self::at(folder.join("lapidary").join("tune")))
     }
 
