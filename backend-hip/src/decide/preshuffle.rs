@@ -13,8 +13,8 @@ use crate::preshuffle::{
     ProblemClass, THREADS, choose,
 };
 
-/// Columns of C up to which an unaligned A is copied element by element in place. Each tile along N
-/// copies A again; past a few of them one pass that aligns A costs less.
+/// Columns of C up to which an unaligned A is copied in place, shifted. Each tile along N shifts A
+/// again; past a few of them one pass that aligns A costs less.
 const GUARDED_COLUMNS: usize = 1024;
 
 /// A configuration, and how far it may change with the addresses of the operands.
@@ -91,7 +91,7 @@ pub(super) fn decide(
     summary.block_tile = [m, n];
     summary.thread_tile = [m / 16, n / 16];
     summary.k_tile_size = k;
-    summary.load_width = if config.copy == ACopy::Guarded { 1 } else { 128 / config.a.bits() };
+    summary.load_width = 128 / config.a.bits();
     summary.workgroup_bytes = config.lds_bytes();
 
     let mut scratch = 0u64;
@@ -179,7 +179,7 @@ impl WayOfA {
         Some(if self.packed {
             format!("A is copied to aligned rows first: {why}")
         } else {
-            format!("A is copied element by element: {why}")
+            format!("A is copied in place, shifted to aligned chunks: {why}")
         })
     }
 }
