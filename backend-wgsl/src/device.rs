@@ -1,9 +1,12 @@
 //! An open device: its limits, its pipelines, and how its failures become errors.
 
 use std::collections::HashMap;
+use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use lapidary_core::{DeviceInfo, ElementType, Error};
@@ -437,6 +440,15 @@ fn remember(lost: &Mutex<Option<String>>, reason: String) {
     lost.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reason);
 }
 
+/// The value of a future that is expected to be ready: waiting takes a waker, which is allocated.
+fn now<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => pollster::block_on(future),
+    }
+}
+
 /// Runs `work` and turns what the device reports meanwhile into an error.
 fn scoped<T>(
     device: &wgpu::Device,
@@ -450,7 +462,7 @@ fn scoped<T>(
     let memory = device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
     let result = work();
     // Native scopes resolve at once; the inner ones are popped first.
-    let errors = [memory.pop(), internal.pop(), validation.pop()].map(pollster::block_on);
+    let errors = [now(memory.pop()), now(internal.pop()), now(validation.pop())];
     match errors.into_iter().flatten().next() {
         None => Ok(result),
         Some(wgpu::Error::OutOfMemory { .. }) => Err(Error::OutOfMemory {

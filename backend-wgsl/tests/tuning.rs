@@ -80,7 +80,7 @@ fn the_winner_is_remembered_and_used() {
     let asked = PlanOptions::kernel(KernelChoice::Naive);
     let plan = device.plan(&problem, &asked).expect("plans");
     assert_eq!(device.summary(&plan).kernel, "1_naive");
-    let transposed = problem.clone().b_layout(Layout::col_major(33, 36));
+    let transposed = problem.b_layout(Layout::col_major(33, 36));
     assert!(!summary(&device, &transposed).1.contains("measured"));
 }
 

@@ -12,7 +12,7 @@ fn tune(folder: &Folder, arguments: &[&str]) -> Output {
         .args(arguments)
         .env("LAPIDARY_TUNE_CACHE", folder.path("tune"))
         .output()
-        .unwrap()
+        .expect("the command starts")
 }
 
 /// Whether there is a device; says so where there is none.
