@@ -25,6 +25,26 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Emulate(#[from] EmulateError),
 
+    /// Conformance cases that cannot be read.
+    #[error(transparent)]
+    Cases(#[from] lapidary_conformance::file::FileError),
+
+    /// A conformance run that would check nothing.
+    #[error("nothing to check: {reason}")]
+    NothingToCheck {
+        /// Why.
+        reason: String,
+    },
+
+    /// A report that cannot be written.
+    #[error("{file}: {error}")]
+    Report {
+        /// The file.
+        file: String,
+        /// What the system says.
+        error: std::io::Error,
+    },
+
     /// An array of the wrong number of dimensions.
     #[error("{operand} ({file}) has {found} dimensions, expected {expected}")]
     Dimensions {
@@ -101,6 +121,9 @@ impl Failure {
             ),
             Self::Print(_) => true,
             Self::Emulate(_)
+            | Self::Cases(_)
+            | Self::NothingToCheck { .. }
+            | Self::Report { .. }
             | Self::Dimensions { .. }
             | Self::Lossy { .. }
             | Self::UnusedC
