@@ -4,11 +4,10 @@
 //! cargo run -p lapidary-hip --example hip_preshuffle -- gfx942 5120 5120 8320
 //! ```
 
+use lapidary_core::ElementType;
 use lapidary_hip::compile::Compiler;
 use lapidary_hip::inspect::{HotLoop, Resources};
-use lapidary_hip::preshuffle::{
-    Args, EpilogueTraits, OperandType, OutputType, ProblemClass, choose,
-};
+use lapidary_hip::preshuffle::{Args, EpilogueTraits, ProblemClass, choose};
 use lapidary_hip::{HipError, Target};
 
 const USAGE: &str = "usage: hip_preshuffle [gfx942|gfx950 [M N K]]";
@@ -43,8 +42,8 @@ fn parse(arguments: &[String]) -> Option<(Target, [usize; 3])> {
 
 fn show(target: Target, [m, n, k]: [usize; 3]) -> Result<(), HipError> {
     let element = match target {
-        Target::Gfx950 => OperandType::E4m3,
-        _ => OperandType::E4m3Fnuz,
+        Target::Gfx950 => ElementType::F8E4M3,
+        _ => ElementType::F8E4M3Fnuz,
     };
     let class = ProblemClass {
         m,
@@ -53,7 +52,7 @@ fn show(target: Target, [m, n, k]: [usize; 3]) -> Result<(), HipError> {
         batch: 1,
         a: element,
         b: element,
-        output: OutputType::BF16,
+        output: ElementType::BF16,
         block_scaled: false,
         epilogue: EpilogueTraits {
             row_scale: true,
@@ -83,7 +82,7 @@ fn show(target: Target, [m, n, k]: [usize; 3]) -> Result<(), HipError> {
         );
     }
 
-    let compiler = Compiler::find()?;
+    let compiler = Compiler::find_clang()?;
     let request = config.request()?;
     let assembly = compiler.assembly(&request)?;
     let resources = Resources::of(&assembly)?;

@@ -179,7 +179,7 @@ void preshuffle(Args args) {
         if constexpr (LDS_STAGE == 2) in_lds ^= 1;
     }
     // The loads of the epilogue's factors travel while the last strip is multiplied.
-    Factors factors = load_factors(args, row0, wave_col0, tid % WAVE);
+    Factors factors = load_factors(args, batch, row0, wave_col0, tid % WAVE);
     multiply_strip(w, b0, in_lds, []() __attribute__((always_inline)) {});
     // Nothing of the epilogue may start before: its addresses would need registers next to the
     // fragments.

@@ -30,11 +30,11 @@ extern "C" __global__ BLOCK_THREADS(256) void reduce(Args args) {
 
     int columns = (int)(args.n - col);
     Factors f;
-    if constexpr (HAS_ROW_SCALE) f.row[0] = ((GLOBAL const float*)args.row_scale)[row];
+    if constexpr (HAS_ROW_SCALE) f.row[0] = ((GLOBAL const float*)args.row_scale)[(u64)batch * args.m + row];
     UNROLL for (int i = 0; i < 4; ++i) {
         // Past N the last column's factors stand in; what they give is not stored.
         [[maybe_unused]] u32 c = col + (i < columns ? i : columns - 1);
-        if constexpr (HAS_COL_SCALE) f.col[0][i] = ((GLOBAL const float*)args.col_scale)[c];
+        if constexpr (HAS_COL_SCALE) f.col[0][i] = ((GLOBAL const float*)args.col_scale)[(u64)batch * args.n + c];
         if constexpr (HAS_BIAS) {
             typedef decltype(Result{}[0] + 0) Scalar;
             f.bias[0][i] = ((GLOBAL const Scalar*)args.bias)[c];

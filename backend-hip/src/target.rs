@@ -78,6 +78,37 @@ impl Target {
     }
 }
 
+#[cfg(feature = "emulator")]
+impl From<lapidary_cdna::Arch> for Target {
+    fn from(arch: lapidary_cdna::Arch) -> Self {
+        match arch {
+            lapidary_cdna::Arch::Gfx942 => Self::Gfx942,
+            lapidary_cdna::Arch::Gfx950 => Self::Gfx950,
+        }
+    }
+}
+
+/// A name that is no target's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "unknown architecture {name:?}: kernels are compiled for {}",
+    Target::ALL.map(Target::name).join(", ")
+)]
+#[non_exhaustive]
+pub struct UnknownTarget {
+    /// The name.
+    pub name: String,
+}
+
+impl core::str::FromStr for Target {
+    type Err = UnknownTarget;
+
+    /// As [`from_name`](Self::from_name), with an error that lists the names there are.
+    fn from_str(name: &str) -> Result<Self, UnknownTarget> {
+        Self::from_name(name).ok_or_else(|| UnknownTarget { name: name.to_owned() })
+    }
+}
+
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
@@ -95,5 +126,8 @@ mod tests {
         }
         assert_eq!(Target::from_name("gfx942:sramecc+:xnack-"), Some(Target::Gfx942));
         assert_eq!(Target::from_name("gfx9420"), None);
+        assert_eq!("gfx950".parse(), Ok(Target::Gfx950));
+        let error = "gfx1250".parse::<Target>().expect_err("no target of ours").to_string();
+        assert!(error.contains("\"gfx1250\"") && error.contains("gfx942, gfx950"), "{error}");
     }
 }

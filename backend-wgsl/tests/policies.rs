@@ -4,8 +4,8 @@ mod common;
 
 use common::Uploaded;
 use lapidary_core::policy::{
-    ComputePolicy, KernelConfig, Multiply, ScalarFma, SingleBuffer, SoftwareDoubleBuffer, Staging,
-    Strip, TileAction, TileOrder, TilePolicy, VectorFma,
+    ComputePolicy, KernelConfig, MfmaF32, Multiply, ScalarFma, SingleBuffer, SoftwareDoubleBuffer,
+    Staging, Strip, TileAction, TileOrder, TilePolicy, VectorFma,
 };
 use lapidary_core::testing::{Arrangement, Case, Values};
 use lapidary_core::{ElementType, Error, Gemm, KernelChoice, PlanOptions, Problem};
@@ -163,6 +163,11 @@ fn policies_that_cannot_be_written_out_are_refused() {
         KernelConfig::of::<SingleBuffer<16, 16, 16>, TwoSteps>(),
         &problem,
         "multiplies one step along K at a time, K_STEP is 2",
+    );
+    refused(
+        KernelConfig::of::<SingleBuffer<64, 64, 16>, MfmaF32<32, 32>>(),
+        &problem,
+        "mfma-f32 multiplies on the matrix cores of CDNA",
     );
     refused(
         KernelConfig::of::<SingleBuffer<16, 16, 16>, ScalarFma<4, 4>>(),

@@ -400,6 +400,15 @@ pub enum Error {
         seconds: u64,
     },
 
+    /// A backend's own error.
+    #[error("{device}: {source}")]
+    Backend {
+        /// The device.
+        device: String,
+        /// What the backend says.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+
     /// The driver or the API below refused an operation.
     #[error("{device}: {operation} failed: {message}")]
     Device {

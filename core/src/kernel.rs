@@ -32,6 +32,54 @@ impl Occupancy {
     }
 }
 
+/// How the rows of A that a workgroup multiplies get to its workgroup memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Movement {
+    /// By vectors through registers.
+    Registers,
+    /// By vectors past the registers.
+    Direct,
+    /// Element by element, for any address.
+    Guarded,
+}
+
+/// What is asked of a kernel on matrix cores; `None` leaves a choice to the backend.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[allow(clippy::exhaustive_structs, reason = "plain data that callers fill in")]
+pub struct MatrixKernel {
+    /// Rows and columns of C a workgroup computes, and the length of a strip along K, in elements.
+    pub tile: Option<[usize; 3]>,
+    /// Strips of A in workgroup memory: 1, or 2 to fill one while the other is multiplied.
+    pub buffers: Option<usize>,
+    /// How A gets there.
+    pub movement: Option<Movement>,
+    /// Whether the order of the loop's instructions is prescribed to the compiler.
+    pub scheduled: Option<bool>,
+    /// Whether C passes through workgroup memory, so that stores cover whole lines.
+    pub c_through_workgroup_memory: Option<bool>,
+    /// Ranges of K that workgroups share; 1 for none.
+    pub splits: Option<usize>,
+    /// Waves a SIMD is to hold at least.
+    pub waves_per_simd: Option<usize>,
+}
+
+impl MatrixKernel {
+    /// A kernel with this tile: rows and columns of C, and the length of a strip along K.
+    #[must_use]
+    pub const fn tile(tile: [usize; 3]) -> Self {
+        Self {
+            tile: Some(tile),
+            buffers: None,
+            movement: None,
+            scheduled: None,
+            c_through_workgroup_memory: None,
+            splits: None,
+            waves_per_simd: None,
+        }
+    }
+}
+
 /// Which kernel a plan shall use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
@@ -59,6 +107,8 @@ pub enum KernelChoice {
     Occupancy(Occupancy),
     /// Step 7: the generic kernel with a pair of policies.
     Policy(KernelConfig),
+    /// The backend's fast kernel on matrix cores, in this form.
+    Matrix(MatrixKernel),
 }
 
 impl KernelChoice {
@@ -110,11 +160,12 @@ impl KernelChoice {
         all
     }
 
-    /// The tutorial step the kernel belongs to, or `None` for [`KernelChoice::Auto`].
+    /// The tutorial step the kernel belongs to, or `None` for [`KernelChoice::Auto`] and
+    /// [`KernelChoice::Matrix`].
     #[must_use]
     pub const fn step_number(self) -> Option<u8> {
         match self {
-            Self::Auto => None,
+            Self::Auto | Self::Matrix(_) => None,
             Self::Naive => Some(1),
             Self::WorkgroupTile => Some(2),
             Self::RegisterTile => Some(3),
@@ -138,6 +189,10 @@ impl KernelChoice {
             Self::Vectorized { width } => format!("5_vectorized_{width}"),
             Self::Occupancy(variant) => format!("6_occupancy_{}", variant.name()),
             Self::Policy(config) => format!("7_generic {}", config.name()),
+            Self::Matrix(kernel) => match kernel.tile {
+                Some([m, n, k]) => format!("matrix {m}x{n}x{k}"),
+                None => "matrix".into(),
+            },
         }
     }
 }

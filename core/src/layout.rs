@@ -315,14 +315,18 @@ impl Placement {
         if a.start >= b.end || b.start >= a.end {
             return false;
         }
-        match (self.as_block(), other.as_block()) {
+        // Rectangles are compared within lines that start where the first of the two does: two blocks
+        // of one matrix keep to such lines unless they share columns.
+        let origin = self.offset.min(other.offset);
+        match (self.as_block(origin), other.as_block(origin)) {
             (Some(x), Some(y)) if x.pitch == y.pitch => x.intersects(&y),
             _ => true,
         }
     }
 
-    /// The view as a rectangle of a matrix whose lines are `pitch` elements long.
-    fn as_block(&self) -> Option<Block> {
+    /// The view as a rectangle of a matrix whose lines are `pitch` elements long, the first of them
+    /// at `origin`.
+    fn as_block(&self, origin: usize) -> Option<Block> {
         let Shape { batch, rows, cols } = self.shape;
         if batch > 1 {
             return None;
@@ -336,11 +340,12 @@ impl Placement {
         if step != 1 || pitch == 0 {
             return None;
         }
-        let column = self.offset % pitch;
+        let offset = self.offset - origin;
+        let column = offset % pitch;
         // A block whose lines wrap round the pitch is no rectangle.
         (column + length <= pitch).then(|| Block {
             pitch,
-            line: self.offset / pitch,
+            line: offset / pitch,
             lines,
             column,
             length,
@@ -430,6 +435,10 @@ mod tests {
         assert!(!block(0, 4, 4).overlaps(&block(4, 4, 4)));
         assert!(block(0, 4, 5).overlaps(&block(4, 4, 4)));
         assert!(!block(0, 4, 8).overlaps(&block(32, 4, 8)));
+        // The matrix need not start at a multiple of its own row length.
+        assert!(!block(5, 4, 4).overlaps(&block(9, 4, 4)));
+        assert!(!block(9, 4, 4).overlaps(&block(13, 4, 4)));
+        assert!(block(9, 4, 5).overlaps(&block(13, 4, 4)));
     }
 
     #[test]

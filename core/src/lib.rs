@@ -110,7 +110,7 @@ pub use error::{Error, Operand};
 pub use format::{FloatFormat, Overflow, Specials};
 pub use gemm::{Gemm, GemmPlan, Output};
 pub use half::{bf16, f16};
-pub use kernel::{KernelChoice, Occupancy};
+pub use kernel::{KernelChoice, MatrixKernel, Movement, Occupancy};
 pub use layout::{Layout, Placement, Shape};
 pub use narrow::{E8M0, F8E4M3, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz};
 pub use operands::Operands;

@@ -2,6 +2,7 @@
 //! in its use of plans.
 
 use lapidary_core::oracle::{freivalds, reference, reference_at, sample_positions};
+use lapidary_core::policy::{KernelConfig, MfmaF32, SingleBuffer};
 use lapidary_core::testing::{Arrangement, Case, Random, Values, block_on};
 use lapidary_core::{
     Activation, AnyMatrixRef, Args, Backend, Cpu, CpuTensor, ElementType, Gemm, KernelChoice,
@@ -286,6 +287,10 @@ fn the_steps_are_not_cpu_kernels() {
                 .unwrap_err();
         assert!(error.to_string().contains("GPU"), "{error}");
     }
+    let matrix = KernelConfig::of::<SingleBuffer<64, 64, 16>, MfmaF32<32, 32>>();
+    let options = PlanOptions::kernel(KernelChoice::Policy(matrix));
+    let error = Gemm::<Cpu>::plan(&device, &Problem::new(2, 2, 2), &options).unwrap_err();
+    assert!(error.to_string().contains("matrix cores, the CPU has none"), "{error}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 mod apt;
 mod demo;
+mod hip;
 mod llvm;
 mod runner;
 mod suite;
@@ -30,8 +31,9 @@ enum Task {
     Demo(Options),
     /// Run formatting, lints, documentation, every test, and the builds without default features.
     ///
-    /// Installs the software Vulkan device as the demo does, so that the WGSL tests have a device, and
-    /// LLVM 22, so that the CDNA tests have a compiler; what has none is counted as skipped.
+    /// Installs the software Vulkan device as the demo does, so that the WGSL tests have a device,
+    /// LLVM 22, so that the CDNA tests have a compiler, and Debian's HIP runtime, so that the ROCm tests
+    /// have a library; what has none is counted as skipped.
     Test(Options),
 }
 

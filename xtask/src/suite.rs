@@ -1,12 +1,14 @@
 //! `cargo xtask test`: every check there is.
 
 use crate::Options;
+use crate::hip;
 use crate::llvm;
 use crate::runner::{self, Outcome, Runner, cargo};
 use crate::vulkan::{self, Wanted};
 
 const VULKAN: &str = "Vulkan device";
 const LLVM: &str = "LLVM 22";
+const HIP: &str = "HIP runtime";
 
 /// Title and command of each check. One profile throughout, and features that only add, so that
 /// dependencies are built once for the lints and once for the tests.
@@ -34,16 +36,28 @@ const TESTS: (&str, &str) = (
      -- --show-output",
 );
 
+/// The HIP runtime is loaded at run time in the tests above; this is the other way to reach it.
+const LINKED: (&str, &str) = (
+    "HIP runtime linked",
+    "test --workspace --test rocm \
+     --features lapidary-core/ndarray,lapidary-core/faer,lapidary-hip/hip-runtime-sys \
+     -- --show-output library",
+);
+
+/// Set where the HIP runtime is known to be there: its absence is then a failure, no reason to skip.
+const REQUIRE_HIP: (&str, &str) = ("LAPIDARY_REQUIRE_HIP_LIBRARY", "1");
+
 /// Runs all checks, whether or not an earlier one failed; true if none did.
 pub(crate) fn run(options: Options) -> bool {
-    let titles = [VULKAN, LLVM]
+    let titles = [VULKAN, LLVM, HIP]
         .into_iter()
         .chain(CHECKS.map(|(title, _)| title))
-        .chain([TESTS.0])
+        .chain([TESTS.0, LINKED.0])
         .collect::<Vec<_>>();
     let mut runner = Runner::new(&titles);
     let device = runner.step(VULKAN, || vulkan::ensure(Wanted::Any, !options.no_install));
     let compiler = runner.step(LLVM, || llvm::ensure(!options.no_install));
+    let hip = runner.step(HIP, || hip::ensure(!options.no_install));
     for (title, line) in CHECKS {
         runner.step(title, || run_check(line));
     }
@@ -54,8 +68,12 @@ pub(crate) fn run(options: Options) -> bool {
             // A device that is there but does not open is a failure, not a reason to skip.
             command.env("LAPIDARY_REQUIRE_GPU", "1");
         }
+        if hip == Outcome::Passed {
+            command.env(REQUIRE_HIP.0, REQUIRE_HIP.1);
+        }
         runner::run_tests(&mut command, &mut skips)
     });
+    runner.step(LINKED.0, || run_linked(&hip));
 
     let mut notes = Vec::new();
     if let Outcome::Skipped(why) = device {
@@ -63,6 +81,9 @@ pub(crate) fn run(options: Options) -> bool {
     }
     if let Outcome::Skipped(why) = compiler {
         notes.push(format!("the CDNA tests had no compiler: {why}"));
+    }
+    if let Outcome::Skipped(why) = hip {
+        notes.push(format!("the ROCm tests had no HIP runtime: {why}"));
     }
     skips.sort();
     notes.push(format!("tests that skipped something: {}", skips.len()));
@@ -78,6 +99,16 @@ fn run_check(line: &str) -> Outcome {
         command.env("RUSTDOCFLAGS", "-D warnings");
     }
     runner::run(&mut command)
+}
+
+/// Links the HIP runtime that `hip` says is there, and asks it for a device.
+fn run_linked(hip: &Outcome) -> Outcome {
+    let Some(root) = hip::root().filter(|_| *hip == Outcome::Passed) else {
+        return Outcome::Skipped("there is no HIP runtime to link".to_owned());
+    };
+    let mut command = cargo(&words(LINKED.1));
+    command.env("LD_LIBRARY_PATH", root.join("lib")).env("HIP_PATH", &root);
+    runner::run(command.env(REQUIRE_HIP.0, REQUIRE_HIP.1))
 }
 
 fn words(line: &str) -> Vec<&str> {

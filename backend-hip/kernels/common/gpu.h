@@ -1,6 +1,7 @@
 // What a kernel needs of HIP, without HIP's headers: qualifiers, vector types, buffer resources.
 //
-// hiprtc brings its own qualifiers; clang with -nogpuinc brings none.
+// hiprtc brings its own qualifiers; clang with -nogpuinc brings none. hiprtc also brings all names of
+// HIP's device headers, `half` and `float4` among them: no file here may declare one of those.
 #pragma once
 
 #ifndef __HIPCC_RTC__

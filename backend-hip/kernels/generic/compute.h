@@ -40,13 +40,14 @@ struct ScalarFma {
 };
 
 #if COMPUTE_POLICY != 0
-// Matrix cores: a wave owns WM×WN of the block, in 16×16 blocks. Four waves, two by two.
+// Matrix cores: a wave owns WM×WN of the block, in 16×16 blocks; waves run along N first. A lane holds
+// 4 rows of one column of each 16×16 block, TM×TN outputs in all.
 //
 //   lane l of A: row l % 16, FRAGMENT neighbours along k from (l / 16) · FRAGMENT; B likewise by column
 //   lane l of C: rows 4·(l / 16) to + 3, column l % 16
-constexpr int WM = BM / 2, WN = BN / 2, MI = WM / 16, NI = WN / 16;
-static_assert(THREADS == 256, "four waves of 64 lanes");
-static_assert(WM % 16 == 0 && WN % 16 == 0, "BM and BN must be multiples of 32: two waves of 16");
+constexpr int WM = TM * 4, WN = TN * 16, MI = WM / 16, NI = WN / 16;
+static_assert(WM % 16 == 0, "TM must be a multiple of 4: a lane holds 4 rows of each 16×16 block");
+static_assert(BM % WM == 0 && BN % WN == 0, "whole waves cover the block");
 
 template <typename Instruction>
 struct Mfma {
@@ -56,8 +57,8 @@ struct Mfma {
     typedef f32x4 Accumulator[MI][NI];
     typedef Vector FragmentA[MI];
     typedef Vector FragmentB[NI];
-    static DEVICE u32 row(u32 tid) { return tid / WAVE / 2 * WM; }
-    static DEVICE u32 col(u32 tid) { return tid / WAVE % 2 * WN; }
+    static DEVICE u32 row(u32 tid) { return tid / WAVE / (BN / WN) * WM; }
+    static DEVICE u32 col(u32 tid) { return tid / WAVE % (BN / WN) * WN; }
     static DEVICE void zero(Accumulator& acc) {
         UNROLL for (int i = 0; i < MI; ++i) {
             UNROLL for (int j = 0; j < NI; ++j) acc[i][j] = f32x4{0, 0, 0, 0};
@@ -116,19 +117,19 @@ struct Xf32 {
 };
 typedef Mfma<Xf32> ComputePolicy;
 #elif COMPUTE_POLICY == 3
-// f16 to f32: 16×16×32 on CDNA4, 16×16×16 on CDNA3.
+// f16 to f32, 32 along K: one 16×16×32 on CDNA4, two 16×16×16 on CDNA3. The latter take half of the
+// lane's eight neighbours each: which k an instruction calls first does not matter, as long as A and B
+// agree on it.
 struct F16 {
-#if defined(__gfx950__)
     static constexpr int FRAGMENT = 8;
     static DEVICE f32x4 run(f16x8 a, f16x8 b, f32x4 acc) {
+#if defined(__gfx950__)
         return __builtin_amdgcn_mfma_f32_16x16x32_f16(a, b, acc, 0, 0, 0);
-    }
 #else
-    static constexpr int FRAGMENT = 4;
-    static DEVICE f32x4 run(f16x4 a, f16x4 b, f32x4 acc) {
-        return __builtin_amdgcn_mfma_f32_16x16x16f16(a, b, acc, 0, 0, 0);
-    }
+        acc = __builtin_amdgcn_mfma_f32_16x16x16f16(a.lo, b.lo, acc, 0, 0, 0);
+        return __builtin_amdgcn_mfma_f32_16x16x16f16(a.hi, b.hi, acc, 0, 0, 0);
 #endif
+    }
 };
 typedef Mfma<F16> ComputePolicy;
 #else

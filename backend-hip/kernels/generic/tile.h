@@ -3,20 +3,20 @@
 // A policy has K_TILE_SIZE, Shared (the tiles, B's transposed) and the hooks of step 4.
 #pragma once
 
+#include "steps/vector_load.h"
+
 template <int BUFFERS>
 struct Tiles {
     Elem a[BUFFERS][BM][KT];
     Elem b_t[BUFFERS][BN][KT];
 };
 
-// Copies strip t into one pair of tiles, element by element; zeros outside the matrices.
+// Copies strip t into one pair of tiles, A by vectors of W, B element by element; zeros outside the
+// matrices.
 template <int BUFFERS>
 DEVICE void copy_strip(const Params& p, Tiles<BUFFERS>& tiles, At at, u32 t, u32 buf) {
     u32 k0 = t * KT;
-    for (u32 i = at.tid; i < BM * KT; i += THREADS) {
-        tiles.a[buf][i / KT][i % KT] =
-            load_a_or_zero(p, at.batch, at.row0 + i / KT, k0 + i % KT);
-    }
+    load_a_vectors(p, tiles.a[buf], at, k0);
     for (u32 i = at.tid; i < BN * KT; i += THREADS) {
         tiles.b_t[buf][i / KT][i % KT] =
             load_b_or_zero(p, at.batch, k0 + i % KT, at.col0 + i / KT);
@@ -61,6 +61,7 @@ struct SoftwareDoubleBuffer {
 struct DirectLoad {
     static constexpr u32 K_TILE_SIZE = KT;
     typedef Tiles<1> Shared;
+    static_assert(W == 1, "a lane of a direct load moves one element");
     static_assert(sizeof(Elem) == 4, "a lane of a direct load moves four bytes");
     static_assert(BM * KT % WAVE == 0 && BN * KT % WAVE == 0, "a wave fills 64 words at a time");
 
@@ -70,8 +71,10 @@ struct DirectLoad {
             __builtin_amdgcn_global_load_lds((GLOBAL void*)from,
                                              (__attribute__((address_space(3))) void*)(tile + first),
                                              4, 0, 0);
-        } else {
-            tile[first + lane] = 0;
+        }
+        // Away from the borders no lane is outside, and the store is not issued at all.
+        if (__builtin_amdgcn_ballot_w64(!inside) != 0) {
+            if (!inside) tile[first + lane] = 0;
         }
     }
 

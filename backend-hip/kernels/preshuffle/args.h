@@ -5,8 +5,8 @@ struct Args {
     const u8* a;              // A, row-major, rows `a_stride` bytes apart
     const u8* b;              // B, preshuffled
     u8* c;                    // C, row-major, rows `c_stride` bytes apart
-    const float* row_scale;   // one factor a row of A
-    const float* col_scale;   // one factor a column of B
+    const float* row_scale;   // one factor a row of A, matrix after matrix
+    const float* col_scale;   // one factor a column of B, matrix after matrix
     const u8* bias;           // one f32 (i32 for i32 output) a column
     const u8* a_scale;        // MX: e8m0 factors of A, [M][K/32]
     const u8* b_scale;        // MX: e8m0 factors of B, packed

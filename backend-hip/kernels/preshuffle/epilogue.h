@@ -11,20 +11,20 @@ struct Place {
 };
 
 // Factors past M and N read as 0: their descriptors end with the vectors.
-DEVICE Factors load_factors(const Args& args, u32 row0, u32 wave_col0, u32 lane) {
+DEVICE Factors load_factors(const Args& args, u32 batch, u32 row0, u32 wave_col0, u32 lane) {
     Factors f;
     if constexpr (SPLIT_K) return f;
     u32 columns = wave_col0 < args.n ? args.n - wave_col0 : 0;
     if (columns > WAVE_N) columns = WAVE_N;
     if constexpr (HAS_ROW_SCALE) {
         u32 rows = args.m - row0 < TILE_M ? args.m - row0 : TILE_M;
-        Buffer from = buffer(args.row_scale + row0, rows * 4);
+        Buffer from = buffer(args.row_scale + (u64)batch * args.m + row0, rows * 4);
         UNROLL for (int i = 0; i < M_REPEAT; ++i) {
             f.row[i] = __builtin_bit_cast(float, load_b32(from, (i * 16 + lane % 16) * 4, 0));
         }
     }
     if constexpr (HAS_COL_SCALE) {
-        Buffer from = buffer(args.col_scale + wave_col0, columns * 4);
+        Buffer from = buffer(args.col_scale + (u64)batch * args.n + wave_col0, columns * 4);
         UNROLL for (int i = 0; i < N_REPEAT; ++i) {
             f.col[i] = __builtin_bit_cast(f32x4, load_b128(from, (i * 16 + lane / 16 * 4) * 4, 0));
         }

@@ -39,7 +39,7 @@ typedef AccumulatorOf<INTEGER>::type Accumulator;
 // Four elements of an accumulator of 32-bit scalars, and a scalar of it.
 typedef AccumulatorOf<OUT_TYPE == T_I32>::type Result;
 
-DEVICE u64 half(u32x4 chunk, int which) {
+DEVICE u64 half_of(u32x4 chunk, int which) {
     return (u64)chunk[2 * which + 1] << 32 | chunk[2 * which];
 }
 
@@ -115,7 +115,7 @@ DEVICE Acc mma([[maybe_unused]] int j, Acc acc, const OperandB& b, const Fragmen
                                                        0, 0);
     }
 #elif defined(__gfx942__)
-    [[maybe_unused]] u64 bh = half(b.chunk[j / 2], j % 2), ah = half(a.chunk[j / 2], j % 2);
+    [[maybe_unused]] u64 bh = half_of(b.chunk[j / 2], j % 2), ah = half_of(a.chunk[j / 2], j % 2);
     if constexpr (IS_FP8 && A_TYPE == T_E4M3 && B_TYPE == T_E4M3) {
         return __builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8((long)bh, (long)ah, acc, 0, 0, 0);
     } else if constexpr (IS_FP8 && A_TYPE == T_E5M2 && B_TYPE == T_E4M3) {

@@ -5,10 +5,10 @@
 // loaded element by element, with zeros for what is missing.
 #pragma once
 
-typedef float Vector __attribute__((ext_vector_type(W)));
+typedef Elem Vector __attribute__((ext_vector_type(W)));
 
 // `tile` is BM rows of KT.
-DEVICE void load_a_vectors(const Params& p, float (*tile)[KT], At at, u32 k0) {
+DEVICE void load_a_vectors(const Params& p, Elem (*tile)[KT], At at, u32 k0) {
     for (u32 v = at.tid; v < BM * KT / W; v += THREADS) {
         u32 i = v / (KT / W), ki = v % (KT / W) * W;
         u32 row = at.row0 + i, k = k0 + ki;

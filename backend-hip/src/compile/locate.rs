@@ -1,14 +1,17 @@
 //! Where the compiler is.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 
+use super::clang::Clang;
+use super::hiprtc::Hiprtc;
+use super::{OLDEST_LLVM, Tool};
 use crate::error::HipError;
 
-/// The newest and the oldest versioned names looked for on `PATH`.
+/// The newest versioned name looked for on `PATH`.
 const NEWEST: u32 = 22;
-const OLDEST: u32 = 19;
 
 /// What the search depends on.
 pub(super) struct Environment {
@@ -27,16 +30,30 @@ impl Environment {
     }
 }
 
-/// The first usable compiler: its path, version line and major version.
+/// The first usable compiler of LLVM `needed` or newer.
 ///
-/// A compiler named by `LAPIDARY_CLANG` is used or refused, never passed over.
-pub(super) fn locate(environment: &Environment) -> Result<(PathBuf, String, u32), HipError> {
+/// A compiler named by `LAPIDARY_CLANG` is used or refused, never passed over; of the others, an older
+/// one is. `hiprtc` is asked only if it comes to that.
+pub(super) fn locate(
+    environment: &Environment,
+    needed: u32,
+    hiprtc: impl FnOnce() -> Result<Arc<Hiprtc>, String>,
+) -> Result<Tool, HipError> {
     if let Some(named) = &environment.lapidary_clang {
-        let path = PathBuf::from(named);
-        let (version, major) = ask_version(&path)?;
-        return Ok((path, version, major));
+        return Ok(Tool::Clang(Clang::at(named.into())?));
     }
     let mut searched = vec!["LAPIDARY_CLANG".to_owned()];
+    let too_old = |path: &str, major: u32| format!("{path} is LLVM {major}, {needed} is needed");
+    match hiprtc() {
+        Ok(hiprtc) if hiprtc.major() >= needed => return Ok(Tool::Hiprtc(hiprtc)),
+        Ok(hiprtc) => {
+            searched.push(format!("hiprtc: {}", too_old(hiprtc.library(), hiprtc.major())));
+        }
+        Err(reason) => {
+            tracing::debug!(reason, "no hiprtc");
+            searched.push("hiprtc".to_owned());
+        }
+    }
     let mut candidates = Vec::new();
     match &environment.rocm_path {
         Some(root) => {
@@ -46,19 +63,18 @@ pub(super) fn locate(environment: &Environment) -> Result<(PathBuf, String, u32)
         }
         None => searched.push("ROCM_PATH".to_owned()),
     }
-    searched.push(format!("clang-{NEWEST} to clang-{OLDEST} on PATH"));
-    for version in (OLDEST..=NEWEST).rev() {
+    searched.push(format!("clang-{NEWEST} to clang-{OLDEST_LLVM} on PATH"));
+    for version in (OLDEST_LLVM..=NEWEST).rev() {
         let name = format!("clang-{version}");
         candidates.extend(
             environment.path.iter().flat_map(std::env::split_paths).map(|dir| dir.join(&name)),
         );
     }
-    for path in candidates {
-        if path.is_file() {
-            match ask_version(&path) {
-                Ok((version, major)) => return Ok((path, version, major)),
-                Err(error) => searched.push(error.to_string()),
-            }
+    for path in candidates.into_iter().filter(|path| path.is_file()) {
+        match Clang::at(path) {
+            Ok(clang) if clang.major >= needed => return Ok(Tool::Clang(clang)),
+            Ok(clang) => searched.push(too_old(&clang.path.display().to_string(), clang.major)),
+            Err(error) => searched.push(error.to_string()),
         }
     }
     Err(HipError::CompilerNotFound { searched: searched.join(", ") })
@@ -85,6 +101,7 @@ pub(super) fn ask_version(path: &Path) -> Result<(String, u32), HipError> {
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
+    use std::path::PathBuf;
 
     /// A directory with a program that answers as `clang --version` does.
     fn program(name: &str, answer: &str) -> (tempfile::TempDir, PathBuf) {
@@ -96,19 +113,27 @@ mod tests {
         (dir, path)
     }
 
+    /// The clang that is found with no hiprtc there: its path and version.
+    fn located(environment: &Environment, needed: u32) -> Result<(PathBuf, u32), HipError> {
+        match locate(environment, needed, || Err("there is none".into()))? {
+            Tool::Clang(clang) => Ok((clang.path, clang.major)),
+            Tool::Hiprtc(hiprtc) => panic!("{hiprtc:?}"),
+        }
+    }
+
     #[test]
     fn the_environment_variable_wins_and_is_not_passed_over() {
         let (_dir, path) = program("mine", "AMD clang version 20.0.0git (roc-7.0)");
         let mut environment =
             Environment { lapidary_clang: Some(path.clone().into()), rocm_path: None, path: None };
-        let (found, _, major) = locate(&environment).expect("found");
-        assert_eq!((found, major), (path, 20));
+        assert_eq!(located(&environment, 19).expect("found"), (path.clone(), 20));
+        assert_eq!(located(&environment, 21).expect("found although too old"), (path, 20));
         environment.lapidary_clang = Some("/nonexistent/clang".into());
-        assert!(matches!(locate(&environment), Err(HipError::CompilerUnusable { .. })));
+        assert!(matches!(located(&environment, 19), Err(HipError::CompilerUnusable { .. })));
     }
 
     #[test]
-    fn rocm_comes_before_path_and_newer_before_older() {
+    fn rocm_comes_before_path_and_newer_before_older_and_too_old_ones_are_passed_over() {
         let (rocm, rocm_clang) = program("llvm/bin/clang", "clang version 19.0.0");
         let (a, _) = program("clang-19", "clang version 19.1.7");
         let (b, newer) = program("clang-21", "Debian clang version 21.1.0 (1)");
@@ -118,16 +143,22 @@ mod tests {
             rocm_path: Some(rocm.path().into()),
             path: Some(path),
         };
-        assert_eq!(locate(&environment).expect("found").0, rocm_clang);
+        assert_eq!(located(&environment, 19).expect("found").0, rocm_clang);
+        assert_eq!(located(&environment, 20).expect("found").0, newer);
+        let message = located(&environment, 22).expect_err("all are older").to_string();
+        for part in ["is LLVM 19, 22 is needed", "is LLVM 21, 22 is needed"] {
+            assert!(message.contains(part), "{message}");
+        }
         environment.rocm_path = None;
-        assert_eq!(locate(&environment).expect("found").0, newer);
+        assert_eq!(located(&environment, 19).expect("found").0, newer);
     }
 
     #[test]
     fn nothing_found_says_what_to_install() {
         let environment = Environment { lapidary_clang: None, rocm_path: None, path: None };
-        let message = locate(&environment).expect_err("nothing").to_string();
+        let message = located(&environment, 19).expect_err("nothing").to_string();
         assert!(message.contains("apt-get install clang-22 lld-22"), "{message}");
+        assert!(message.contains("hiprtc"), "{message}");
         assert_eq!(message.lines().count(), 1);
     }
 

@@ -1,26 +1,31 @@
 //! HIP sources to code objects.
 //!
-//! A [`Compiler`] is a clang that was found and asked for its version. It needs no ROCm: the kernels
-//! bring their own qualifiers and use compiler builtins only. Code objects are cached on disk by the
-//! hash of everything that determines them.
+//! A [`Compiler`] is ROCm's hiprtc or a clang, found and asked for its version. Clang needs no ROCm: the
+//! kernels bring their own qualifiers and use compiler builtins only. Both get the same sources and
+//! options. Code objects are cached on disk by the hash of everything that determines them.
 
 mod cache;
+mod clang;
+mod hiprtc;
 mod locate;
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::sync::{Arc, OnceLock};
 
 use sha2::{Digest, Sha256};
 
 pub use cache::{Cache, CacheOutcome};
 
 use crate::error::HipError;
+use crate::library;
 use crate::sources;
 use crate::target::Target;
+use clang::Clang;
+use hiprtc::Hiprtc;
 
 /// One kernel file, with the macros that select what is built from it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Request {
     /// The file, as in [`sources::ALL`].
@@ -47,7 +52,7 @@ impl Request {
 }
 
 /// A compiled kernel.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct CodeObject {
     /// The ELF file.
@@ -58,27 +63,88 @@ pub struct CodeObject {
     pub cache: CacheOutcome,
 }
 
-/// A clang that can compile the kernels.
+impl fmt::Debug for CodeObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CodeObject")
+            .field("bytes", &self.bytes.len())
+            .field("key", &self.key)
+            .field("cache", &self.cache)
+            .finish()
+    }
+}
+
+impl CodeObject {
+    /// A code object that was compiled elsewhere; its key is the hash of its bytes.
+    #[must_use]
+    pub fn prebuilt(bytes: Vec<u8>) -> Self {
+        let key = hex(&Sha256::digest(&bytes));
+        let cache = CacheOutcome::NotStored("it was compiled elsewhere".into());
+        Self { bytes, key, cache }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// A compiler for the kernels: a clang, or ROCm's hiprtc.
 #[derive(Clone, Debug)]
 pub struct Compiler {
-    path: PathBuf,
-    /// The first line of `--version`.
-    version: String,
-    major: u32,
+    tool: Tool,
     cache: Cache,
 }
 
+#[derive(Clone, Debug)]
+enum Tool {
+    Clang(Clang),
+    Hiprtc(Arc<Hiprtc>),
+}
+
 impl Compiler {
-    /// Finds a compiler: `LAPIDARY_CLANG`, then `$ROCM_PATH/llvm/bin/clang`, then `clang-22` down to
-    /// `clang-19` on `PATH`. Code objects are cached in the user's cache directory, or in
+    /// Finds a compiler that is new enough for the kernels of some target: the clang that
+    /// `LAPIDARY_CLANG` names; hiprtc, on a machine with ROCm; `$ROCM_PATH/llvm/bin/clang`; `clang-22`
+    /// down to `clang-19` on `PATH`. Code objects are cached in the user's cache directory, or in
     /// `LAPIDARY_CACHE_DIR`.
     ///
     /// # Errors
-    /// [`HipError::CompilerNotFound`]; [`HipError::CompilerUnusable`] if `LAPIDARY_CLANG` names
-    /// something that is no clang.
+    /// [`HipError::CompilerNotFound`] with what was looked for, and why what was found would not do;
+    /// [`HipError::CompilerUnusable`] if `LAPIDARY_CLANG` names something that is no clang.
     pub fn find() -> Result<Self, HipError> {
-        let (path, version, major) = locate::locate(&locate::Environment::of_process())?;
-        Ok(Self { path, version, major, cache: Cache::of_user() })
+        Self::located(OLDEST_LLVM, hiprtc_of_process)
+    }
+
+    /// As [`find`](Self::find), passing over compilers that are too old for `target`.
+    ///
+    /// # Errors
+    /// As [`find`](Self::find), and [`HipError::CompilerTooOld`] if there are only older ones.
+    pub fn find_for(target: Target) -> Result<Self, HipError> {
+        match Self::located(target.oldest_llvm(), hiprtc_of_process) {
+            Err(HipError::CompilerNotFound { .. }) => {
+                let older = Self::find()?;
+                older.check_target(target)?;
+                Ok(older)
+            }
+            found => found,
+        }
+    }
+
+    /// As [`find`](Self::find), clang only: it can also give assembly.
+    ///
+    /// # Errors
+    /// As [`find`](Self::find).
+    pub fn find_clang() -> Result<Self, HipError> {
+        Self::located(OLDEST_LLVM, || Err("hiprtc was not asked for".into()))
+    }
+
+    fn located(
+        needed: u32,
+        hiprtc: impl FnOnce() -> Result<Arc<Hiprtc>, String>,
+    ) -> Result<Self, HipError> {
+        let tool = locate::locate(&locate::Environment::of_process(), needed, hiprtc)?;
+        Ok(Self { tool, cache: Cache::of_user() })
     }
 
     /// Uses the clang at `path`.
@@ -86,9 +152,29 @@ impl Compiler {
     /// # Errors
     /// [`HipError::CompilerUnusable`] if it does not answer `--version` as a clang does.
     pub fn at(path: impl Into<PathBuf>) -> Result<Self, HipError> {
-        let path = path.into();
-        let (version, major) = locate::ask_version(&path)?;
-        Ok(Self { path, version, major, cache: Cache::of_user() })
+        Ok(Self { tool: Tool::Clang(Clang::at(path.into())?), cache: Cache::of_user() })
+    }
+
+    /// Uses ROCm's hiprtc: the library that `LAPIDARY_HIPRTC_LIBRARY` names, or `libhiprtc.so`, or
+    /// before ROCm 7 `libamdhip64.so`, where [`Rocm::open`](crate::runtime::rocm::Rocm::open) looks.
+    ///
+    /// # Errors
+    /// [`HipError::Library`] if there is none; [`HipError::CompilerUnusable`] or [`HipError::Hiprtc`]
+    /// if it does not work.
+    pub fn hiprtc() -> Result<Self, HipError> {
+        let hiprtc = Hiprtc::load(&library::HIPRTC.environment())?;
+        Ok(Self { tool: Tool::Hiprtc(Arc::new(hiprtc)), cache: Cache::of_user() })
+    }
+
+    /// Uses the hiprtc in the file `library`.
+    ///
+    /// # Errors
+    /// As [`hiprtc`](Self::hiprtc).
+    pub fn hiprtc_at(library: impl AsRef<Path>) -> Result<Self, HipError> {
+        let named = Some(library.as_ref().into());
+        let environment = library::Environment { named, ..library::Environment::default() };
+        let hiprtc = Hiprtc::load(&environment)?;
+        Ok(Self { tool: Tool::Hiprtc(Arc::new(hiprtc)), cache: Cache::of_user() })
     }
 
     /// Caches elsewhere, or nowhere. The default is the user's cache directory.
@@ -98,36 +184,54 @@ impl Compiler {
         self
     }
 
-    /// The program.
+    /// The program, or hiprtc's library.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        match &self.tool {
+            Tool::Clang(clang) => &clang.path,
+            Tool::Hiprtc(hiprtc) => Path::new(hiprtc.library()),
+        }
     }
 
     /// The compiler's own description of its version.
     #[must_use]
     pub fn version(&self) -> &str {
-        &self.version
+        match &self.tool {
+            Tool::Clang(clang) => &clang.version,
+            Tool::Hiprtc(hiprtc) => hiprtc.version(),
+        }
     }
 
     /// The major version of LLVM.
     #[must_use]
     pub fn major(&self) -> u32 {
-        self.major
+        match &self.tool {
+            Tool::Clang(clang) => clang.major,
+            Tool::Hiprtc(hiprtc) => hiprtc.major(),
+        }
     }
 
     /// Compiles a kernel to a code object, or takes it from the cache.
     ///
     /// # Errors
-    /// [`HipError::CompilerTooOld`], [`HipError::CompileFailed`] with the compiler's log, or
-    /// [`HipError::Io`]. A cache that cannot be read or written is no error.
+    /// [`HipError::CompilerTooOld`], [`HipError::CompileFailed`] with the compiler's log,
+    /// [`HipError::Io`] or [`HipError::Hiprtc`]. A cache that cannot be read or written is no error.
     pub fn compile(&self, request: &Request) -> Result<CodeObject, HipError> {
         self.check_target(request.target)?;
         let key = self.key(request);
         if let Some(bytes) = self.cache.get(&key) {
             return Ok(CodeObject { bytes, key, cache: CacheOutcome::Hit });
         }
-        let bytes = self.run(request, &["-fuse-ld=lld"], "kernel.co")?;
+        tracing::debug!(kernel = request.kernel, target = request.target.name(), "compiling");
+        let bytes = match &self.tool {
+            Tool::Clang(clang) => clang.object(request)?,
+            Tool::Hiprtc(hiprtc) => {
+                let sources = sources::closure(request.kernel);
+                let text = sources.first().map_or("", |source| source.text);
+                let headers = sources.get(1..).unwrap_or_default();
+                hiprtc.compile(request.kernel, request.target, text, headers, &options(request))?
+            }
+        };
         let cache = self.cache.put(&key, &bytes);
         Ok(CodeObject { bytes, key, cache })
     }
@@ -135,35 +239,40 @@ impl Compiler {
     /// Compiles a kernel to assembly, with the same options otherwise.
     ///
     /// # Errors
-    /// As [`compile`](Self::compile).
+    /// As [`compile`](Self::compile); [`HipError::NoAssembly`] from hiprtc.
     pub fn assembly(&self, request: &Request) -> Result<String, HipError> {
         self.check_target(request.target)?;
-        let bytes = self.run(request, &["-S"], "kernel.s")?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        match &self.tool {
+            Tool::Clang(clang) => clang.assembly(request),
+            Tool::Hiprtc(hiprtc) => {
+                Err(HipError::NoAssembly { library: hiprtc.library().to_owned() })
+            }
+        }
     }
 
-    /// The command line that compiles `request` from the kernel directory, for documentation.
+    /// The command line that compiles `request` from the kernel directory, for documentation; for
+    /// hiprtc, the options it is given.
     #[must_use]
     pub fn command_line(&self, request: &Request) -> String {
-        let mut line = self.path.display().to_string();
-        for option in options(request) {
-            let _ = write!(line, " {option}");
+        match &self.tool {
+            Tool::Clang(clang) => clang.command_line(request),
+            Tool::Hiprtc(hiprtc) => format!(
+                "{} {} --offload-arch={} {}",
+                hiprtc.library(),
+                request.kernel,
+                request.target,
+                options(request).join(" ")
+            ),
         }
-        let _ = write!(line, " -fuse-ld=lld -o kernel.co {}", request.kernel);
-        line
     }
 
     fn check_target(&self, target: Target) -> Result<(), HipError> {
         let needed = target.oldest_llvm();
-        if self.major >= needed {
+        if self.major() >= needed {
             return Ok(());
         }
-        Err(HipError::CompilerTooOld {
-            path: self.path.clone(),
-            version: self.major,
-            target,
-            needed,
-        })
+        let (path, version) = (self.path().to_owned(), self.major());
+        Err(HipError::CompilerTooOld { path, version, target, needed })
     }
 
     /// The hash of everything a code object depends on.
@@ -173,8 +282,13 @@ impl Compiler {
             hash.update((text.len() as u64).to_le_bytes());
             hash.update(text.as_bytes());
         };
-        field(&self.version);
+        field(match &self.tool {
+            Tool::Clang(_) => "clang",
+            Tool::Hiprtc(_) => "hiprtc",
+        });
+        field(self.version());
         field(request.kernel);
+        field(request.target.name());
         for option in options(request) {
             field(&option);
         }
@@ -182,61 +296,27 @@ impl Compiler {
             field(source.path);
             field(source.text);
         }
-        hash.finalize().iter().fold(String::new(), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
-    }
-
-    fn run(&self, request: &Request, mode: &[&str], output: &str) -> Result<Vec<u8>, HipError> {
-        let dir = tempfile::Builder::new()
-            .prefix("lapidary-")
-            .tempdir()
-            .map_err(HipError::io("making a temporary directory"))?;
-        for source in sources::closure(request.kernel) {
-            let path = dir.path().join(source.path);
-            if let Some(parent) = path.parent() {
-                std::fs::create_dir_all(parent).map_err(HipError::io("writing kernel sources"))?;
-            }
-            std::fs::write(&path, source.text).map_err(HipError::io("writing kernel sources"))?;
-        }
-        tracing::debug!(kernel = request.kernel, target = request.target.name(), "compiling");
-        let result = Command::new(&self.path)
-            .current_dir(dir.path())
-            .args(options(request))
-            .args(mode)
-            .args(["-o", output, request.kernel])
-            .output()
-            .map_err(HipError::io(format!("running {}", self.path.display())))?;
-        if !result.status.success() {
-            return Err(HipError::CompileFailed {
-                kernel: request.kernel,
-                target: request.target,
-                log: String::from_utf8_lossy(&result.stderr).into_owned(),
-            });
-        }
-        std::fs::read(dir.path().join(output)).map_err(HipError::io("reading the code object"))
+        hex(&hash.finalize())
     }
 }
 
-/// The options that determine the code.
+/// The oldest LLVM that compiles the kernels for any target.
+const OLDEST_LLVM: u32 = 19;
+
+/// The machine's hiprtc, loaded once in a process, or why there is none.
+fn hiprtc_of_process() -> Result<Arc<Hiprtc>, String> {
+    static HIPRTC: OnceLock<Result<Arc<Hiprtc>, String>> = OnceLock::new();
+    let loaded = HIPRTC.get_or_init(|| {
+        let environment = library::HIPRTC.environment();
+        Hiprtc::load(&environment).map(Arc::new).map_err(|error| error.to_string())
+    });
+    loaded.clone()
+}
+
+/// The options that determine the code, beside the target: the same for clang and hiprtc.
 fn options(request: &Request) -> Vec<String> {
-    let mut options: Vec<String> = [
-        "-x",
-        "hip",
-        &format!("--offload-arch={}", request.target),
-        "--offload-device-only",
-        "-nogpuinc",
-        "-nogpulib",
-        "-O3",
-        "-std=c++17",
-        "--no-gpu-bundle-output",
-        "-I.",
-        // Unrolling is asked for everywhere; a loop left rolled shows in the gates on the assembly.
-        "-Wno-pass-failed",
-    ]
-    .map(str::to_owned)
-    .into();
+    // Unrolling is asked for everywhere; a loop left rolled shows in the gates on the assembly.
+    let mut options = ["-O3", "-std=c++17", "-Wno-pass-failed"].map(str::to_owned).to_vec();
     options.extend(request.defines.iter().map(|(name, value)| format!("-D{name}={value}")));
     options
 }
@@ -245,25 +325,21 @@ fn options(request: &Request) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn compiler() -> Compiler {
-        Compiler {
-            path: "clang".into(),
-            version: "clang version 19.1.0".into(),
-            major: 19,
-            cache: Cache::none(),
-        }
+    fn compiler(version: &str, major: u32) -> Compiler {
+        let clang = Clang { path: "clang".into(), version: version.into(), major };
+        Compiler { tool: Tool::Clang(clang), cache: Cache::none() }
     }
 
     #[test]
     fn the_key_depends_on_options_target_and_compiler() {
-        let a = compiler();
+        let a = compiler("clang version 19.1.0", 19);
         let request = Request::new("preshuffle.hip", Target::Gfx942);
         let mut keys = vec![
             a.key(&request),
             a.key(&request.clone().define("X", 1)),
             a.key(&request.clone().define("X", 2)),
             a.key(&Request::new("preshuffle.hip", Target::Gfx950)),
-            Compiler { version: "clang version 20".into(), ..a.clone() }.key(&request),
+            compiler("clang version 20", 20).key(&request),
         ];
         assert_eq!(keys[0], a.key(&request));
         keys.sort();
@@ -273,7 +349,8 @@ mod tests {
 
     #[test]
     fn an_old_compiler_is_refused_for_gfx950_with_both_versions() {
-        let error = compiler().compile(&Request::new("preshuffle.hip", Target::Gfx950));
+        let old = compiler("clang version 19.1.0", 19);
+        let error = old.compile(&Request::new("preshuffle.hip", Target::Gfx950));
         assert!(matches!(
             error,
             Err(HipError::CompilerTooOld { version: 19, needed: 20, target: Target::Gfx950, .. })

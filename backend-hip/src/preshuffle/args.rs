@@ -141,8 +141,8 @@ impl Args {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::preshuffle::OperandType;
     use crate::target::Target;
+    use lapidary_core::ElementType;
 
     #[test]
     fn the_binary_interface() {
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn rows_too_far_apart_are_refused_with_the_span() {
-        let config = PreshuffleConfig::new(Target::Gfx942, OperandType::E4m3Fnuz, [64, 256, 128]);
+        let config = PreshuffleConfig::new(Target::Gfx942, ElementType::F8E4M3Fnuz, [64, 256, 128]);
         let mut args = Args::sizes(&config, [100_000, 100_000, 8320], 8320, 1).expect("it fits");
         (args.a_stride, args.c_stride) = (8320, 400_000);
         args.check_spans(&config).expect("C has 40 GB, a tile's rows span 25.6 MB");
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn the_worked_example_has_1600_workgroups() {
-        let config = PreshuffleConfig::new(Target::Gfx942, OperandType::E4m3Fnuz, [64, 256, 128]);
+        let config = PreshuffleConfig::new(Target::Gfx942, ElementType::F8E4M3Fnuz, [64, 256, 128]);
         let args = Args::sizes(&config, [5120, 5120, 8320], 8320, 1).expect("it fits");
         assert_eq!((args.tiles_m, args.tiles_n, args.tiles_k), (80, 20, 65));
         assert_eq!(args.launch(1).expect("it fits").grid, [1600, 1, 1]);

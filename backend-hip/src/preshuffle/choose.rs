@@ -1,7 +1,8 @@
 //! Which configuration a problem gets.
 
-use super::config::{ACopy, EpilogueTraits, OutputType, PreshuffleConfig};
-use super::operand::OperandType;
+use lapidary_core::ElementType;
+
+use super::config::{ACopy, EpilogueTraits, PreshuffleConfig};
 use super::rules::ConfigError;
 use crate::target::Target;
 
@@ -18,11 +19,11 @@ pub struct ProblemClass {
     /// Matrices.
     pub batch: usize,
     /// Element type of A.
-    pub a: OperandType,
+    pub a: ElementType,
     /// Element type of B.
-    pub b: OperandType,
+    pub b: ElementType,
     /// Element type of C.
-    pub output: OutputType,
+    pub output: ElementType,
     /// MX block scales.
     pub block_scaled: bool,
     /// The epilogue.
@@ -70,7 +71,7 @@ pub fn choose(target: Target, class: &ProblemClass) -> Result<Choice, ConfigErro
             .push("guarded copy: A's base address or row stride is no multiple of 16 bytes".into());
     }
     config.c_vector = match class.c_alignment {
-        a if a.is_multiple_of(8) && config.output.bytes() == 2 => 8,
+        a if a.is_multiple_of(8) && config.output.size() == 2 => 8,
         a if a.is_multiple_of(4) => 4,
         _ => {
             reasons
@@ -143,8 +144,9 @@ fn splits(tiles: usize, strips: usize, compute_units: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::preshuffle::{OPERANDS, only_on};
 
-    fn class(m: usize, n: usize, k: usize, element: OperandType) -> ProblemClass {
+    fn class(m: usize, n: usize, k: usize, element: ElementType) -> ProblemClass {
         ProblemClass {
             m,
             n,
@@ -152,8 +154,8 @@ mod tests {
             batch: 1,
             a: element,
             b: element,
-            output: OutputType::BF16,
-            block_scaled: element == OperandType::E2m1,
+            output: ElementType::BF16,
+            block_scaled: element == ElementType::F4E2M1,
             epilogue: EpilogueTraits::default(),
             a_aligned: true,
             c_alignment: 8,
@@ -163,7 +165,7 @@ mod tests {
 
     #[test]
     fn the_worked_example_gets_the_guides_tile() {
-        let choice = choose(Target::Gfx942, &class(5120, 5120, 8320, OperandType::E4m3Fnuz))
+        let choice = choose(Target::Gfx942, &class(5120, 5120, 8320, ElementType::F8E4M3Fnuz))
             .expect("a configuration");
         assert_eq!(choice.config.tile, [64, 256, 128]);
         assert_eq!((choice.config.lds_stage, choice.splits), (2, 1));
@@ -173,9 +175,8 @@ mod tests {
     #[test]
     fn every_type_and_size_gets_a_valid_configuration() {
         for target in [Target::Gfx942, Target::Gfx950] {
-            for element in OperandType::ALL {
-                if element.only_on().is_some_and(|only| only != target)
-                    || element == OperandType::I4
+            for element in OPERANDS {
+                if only_on(element).is_some_and(|only| only != target) || element == ElementType::I4
                 {
                     continue;
                 }
@@ -203,7 +204,7 @@ mod tests {
     #[test]
     fn few_tiles_and_a_long_k_are_split() {
         let choice =
-            choose(Target::Gfx942, &class(1, 6144, 7168, OperandType::E4m3Fnuz)).expect("one");
+            choose(Target::Gfx942, &class(1, 6144, 7168, ElementType::F8E4M3Fnuz)).expect("one");
         assert!(choice.splits > 1, "{choice:?}");
     }
 }

@@ -2,9 +2,9 @@
 
 use core::fmt;
 
-use lapidary_core::Activation;
+use lapidary_core::{Activation, ElementType};
 
-use super::operand::OperandType;
+use super::operand::type_code;
 use super::rules::ConfigError;
 use crate::compile::Request;
 use crate::target::Target;
@@ -40,51 +40,6 @@ impl ACopy {
     }
 }
 
-/// Element type of C.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum OutputType {
-    /// IEEE binary32.
-    F32,
-    /// IEEE binary16.
-    F16,
-    /// bfloat16.
-    BF16,
-    /// 32-bit integer; integer operands without scales.
-    I32,
-}
-
-impl OutputType {
-    /// Bytes of an element.
-    #[must_use]
-    pub const fn bytes(self) -> usize {
-        match self {
-            Self::F32 | Self::I32 => 4,
-            Self::F16 | Self::BF16 => 2,
-        }
-    }
-
-    /// The name used in plans.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::F32 => "f32",
-            Self::F16 => "f16",
-            Self::BF16 => "bf16",
-            Self::I32 => "i32",
-        }
-    }
-
-    const fn code(self) -> u32 {
-        match self {
-            Self::F32 => 0,
-            Self::F16 => 1,
-            Self::BF16 => 2,
-            Self::I32 => 8,
-        }
-    }
-}
-
 /// What the epilogue does, as far as it changes the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[allow(clippy::exhaustive_structs, reason = "plain data that callers fill in")]
@@ -111,11 +66,11 @@ pub struct PreshuffleConfig {
     /// The architecture.
     pub target: Target,
     /// Element type of A.
-    pub a: OperandType,
+    pub a: ElementType,
     /// Element type of B.
-    pub b: OperandType,
+    pub b: ElementType,
     /// Element type of C.
-    pub output: OutputType,
+    pub output: ElementType,
     /// One e8m0 scale for each 32 elements along K of both operands (MX). gfx950.
     pub block_scaled: bool,
     /// Rows of C, columns of C, and length along K of a workgroup's tile, in elements.
@@ -146,14 +101,15 @@ impl PreshuffleConfig {
     /// (i32 for integers), two stages, synchronous copy, scheduled, no epilogue, direct stores of
     /// four elements.
     #[must_use]
-    pub fn new(target: Target, element: OperandType, tile: [usize; 3]) -> Self {
-        let output = if element == OperandType::I8 { OutputType::I32 } else { OutputType::F32 };
+    pub fn new(target: Target, element: ElementType, tile: [usize; 3]) -> Self {
+        let output =
+            if matches!(element, ElementType::I8) { ElementType::I32 } else { ElementType::F32 };
         Self {
             target,
             a: element,
             b: element,
             output,
-            block_scaled: element == OperandType::E2m1,
+            block_scaled: element == ElementType::F4E2M1,
             tile,
             lds_stage: 2,
             copy: ACopy::Synchronous,
@@ -171,7 +127,7 @@ impl PreshuffleConfig {
     #[must_use]
     pub const fn k_step(&self) -> usize {
         let wide = self.block_scaled
-            || matches!(self.b, OperandType::I4)
+            || matches!(self.b, ElementType::I4)
             || (self.a.is_fp8() && matches!(self.target, Target::Gfx950));
         if wide { 128 } else { 64 * 8 / self.a.bits() }
     }
@@ -197,7 +153,7 @@ impl PreshuffleConfig {
     #[must_use]
     pub const fn lds_bytes(&self) -> usize {
         let strips = self.lds_stage * self.tile[0] * self.row_bytes();
-        let shuffle = if self.c_shuffle { 16 * self.tile[1] * self.output.bytes() } else { 0 };
+        let shuffle = if self.c_shuffle { 16 * self.tile[1] * self.output.size() } else { 0 };
         if strips > shuffle { strips } else { shuffle }
     }
 
@@ -227,9 +183,9 @@ impl PreshuffleConfig {
     pub const fn mfma_per_strip(&self) -> usize {
         let (m, n) = self.repeats();
         let cdna4 = matches!(self.target, Target::Gfx950);
-        let each = if matches!(self.b, OperandType::I4) {
+        let each = if matches!(self.b, ElementType::I4) {
             if cdna4 { 2 } else { 4 }
-        } else if matches!(self.a, OperandType::F32) {
+        } else if matches!(self.a, ElementType::F32) {
             4
         } else if self.block_scaled || cdna4 {
             1
@@ -265,10 +221,18 @@ impl PreshuffleConfig {
             ACopy::Guarded => 2,
         };
         let flag = u32::from;
+        let code = |element| {
+            type_code(element).ok_or(ConfigError::Types {
+                a: self.a,
+                b: self.b,
+                output: self.output,
+                rule: "the kernel has no such type",
+            })
+        };
         Ok([
-            ("CFG_A_TYPE", self.a.code()),
-            ("CFG_B_TYPE", self.b.code()),
-            ("CFG_OUT_TYPE", self.output.code()),
+            ("CFG_A_TYPE", code(self.a)?),
+            ("CFG_B_TYPE", code(self.b)?),
+            ("CFG_OUT_TYPE", code(self.output)?),
             ("CFG_BLOCK_SCALED", flag(self.block_scaled)),
             ("CFG_A_COPY", copy),
             ("CFG_SCHEDULE", flag(self.schedule)),
@@ -329,7 +293,7 @@ mod tests {
     use super::*;
 
     fn base() -> PreshuffleConfig {
-        PreshuffleConfig::new(Target::Gfx942, OperandType::E4m3Fnuz, [64, 256, 128])
+        PreshuffleConfig::new(Target::Gfx942, ElementType::F8E4M3Fnuz, [64, 256, 128])
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Packing B on the device: `kernels/pack_b.hip`.
 
 use bytemuck::{Pod, Zeroable};
+use lapidary_core::ElementType;
 
 use super::args::Launch;
-use super::operand::OperandType;
 use super::pack::PackedLayout;
 use crate::compile::Request;
 use crate::target::Target;
@@ -39,10 +39,10 @@ pub struct PackArgs {
 
 /// What to compile to pack elements of a type.
 #[must_use]
-pub fn pack_request(target: Target, element: OperandType) -> Request {
+pub fn pack_request(target: Target, element: ElementType) -> Request {
     Request::new("pack_b.hip", target)
         .define("BITS", element.bits())
-        .define("IS_I4", u32::from(element == OperandType::I4))
+        .define("IS_I4", u32::from(element == ElementType::I4))
 }
 
 impl PackArgs {

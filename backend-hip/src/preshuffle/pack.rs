@@ -14,10 +14,10 @@
 //! 64. Within each eight, byte j of four holds element j low and element 4 + j high: two masks unpack
 //! them in order.
 
+use lapidary_core::ElementType;
 use rayon::prelude::*;
 
 use super::config::PreshuffleConfig;
-use super::operand::OperandType;
 
 /// Columns of a block.
 const COLUMNS: usize = 16;
@@ -38,7 +38,7 @@ pub enum PackError {
         /// Length along K.
         k: usize,
         /// Element type.
-        element: OperandType,
+        element: ElementType,
         /// The last element touched.
         reached: u128,
         /// Elements there.
@@ -77,7 +77,7 @@ pub struct SourceB<'a> {
     /// The elements; the low nibble is the first of two.
     pub bytes: &'a [u8],
     /// Their type.
-    pub element: OperandType,
+    pub element: ElementType,
     /// Length along K.
     pub k: usize,
     /// Columns.
@@ -97,7 +97,7 @@ pub struct SourceB<'a> {
 #[non_exhaustive]
 pub struct PackedLayout {
     /// Element type.
-    pub element: OperandType,
+    pub element: ElementType,
     /// Columns.
     pub n: usize,
     /// Length along K.
@@ -125,7 +125,7 @@ impl PackedLayout {
     fn place(&self, k: usize, n: usize) -> (usize, usize) {
         let bits = self.element.bits();
         let (byte, shift) = match self.element {
-            OperandType::I4 => {
+            ElementType::I4 => {
                 // k = 128·block + 64·half + 16·group + i.
                 let (half, group, i) = (k % 128 / 64, k % 64 / 16, k % 16);
                 (k / 128 * 64 + group * 16 + half * 8 + i / 8 * 4 + i % 4, i % 8 / 4 * 4)
@@ -137,7 +137,34 @@ impl PackedLayout {
         (block * COLUMNS * BLOCK_K_BYTES + chunk * 16 + byte % 16, shift)
     }
 
-    fn describe(&self) -> String {
+    /// Checks that a kernel reads this layout.
+    ///
+    /// # Errors
+    /// [`PackError::OtherLayout`] with both layouts.
+    pub fn check(
+        &self,
+        config: &PreshuffleConfig,
+        k: usize,
+        n: usize,
+        batch: usize,
+    ) -> Result<(), PackError> {
+        let fits = self.element == config.b
+            && (self.k, self.n, self.batch) == (k, n, batch)
+            && self.k_padded.is_multiple_of(config.tile[2]);
+        if fits {
+            return Ok(());
+        }
+        Err(PackError::OtherLayout {
+            found: self.describe(),
+            needed: format!(
+                "{} {k}x{n} with K padded to a multiple of {}, batch {batch}",
+                config.b, config.tile[2]
+            ),
+        })
+    }
+
+    /// The layout in words, for messages.
+    pub(crate) fn describe(&self) -> String {
         format!(
             "{} {}x{} with K padded to {}, batch {}",
             self.element, self.k, self.n, self.k_padded, self.batch
@@ -236,20 +263,7 @@ impl PackedB {
         n: usize,
         batch: usize,
     ) -> Result<(), PackError> {
-        let l = &self.layout;
-        let fits = l.element == config.b
-            && (l.k, l.n, l.batch) == (k, n, batch)
-            && l.k_padded.is_multiple_of(config.tile[2]);
-        if fits {
-            return Ok(());
-        }
-        Err(PackError::OtherLayout {
-            found: l.describe(),
-            needed: format!(
-                "{} {k}x{n} with K padded to a multiple of {}, batch {batch}",
-                config.b, config.tile[2]
-            ),
-        })
+        self.layout.check(config, k, n, batch)
     }
 }
 
@@ -302,10 +316,11 @@ impl SourceB<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::preshuffle::OPERANDS;
     use crate::target::Target;
     use proptest::prelude::*;
 
-    fn source(bytes: &[u8], element: OperandType, k: usize, n: usize) -> SourceB<'_> {
+    fn source(bytes: &[u8], element: ElementType, k: usize, n: usize) -> SourceB<'_> {
         SourceB { bytes, element, k, n, batch: 1, k_stride: 1, n_stride: k, batch_stride: n * k }
     }
 
@@ -316,7 +331,7 @@ mod tests {
     proptest! {
         #[test]
         fn packing_round_trips(k in 1usize..300, n in 1usize..40, batch in 1usize..3, pick in 0usize..10, row_major: bool) {
-            let element = OperandType::ALL[pick];
+            let element = OPERANDS[pick];
             let data = bytes((batch * n * k * element.bits()).div_ceil(8), 7);
             let (k_stride, n_stride) = if row_major { (n, 1) } else { (1, k) };
             let source = SourceB { bytes: &data, element, k, n, batch, k_stride, n_stride, batch_stride: n * k };
@@ -339,7 +354,7 @@ mod tests {
 
     #[test]
     fn places_follow_the_formula() {
-        for element in OperandType::ALL.into_iter().filter(|e| e.bits() >= 8) {
+        for element in OPERANDS.into_iter().filter(|e| e.bits() >= 8) {
             let size = element.bits() / 8;
             let e = 16 / size;
             let layout = PackedLayout { element, n: 64, k: 256, k_padded: 256, batch: 1 };
@@ -355,7 +370,7 @@ mod tests {
     #[test]
     fn padding_is_zero() {
         let data = vec![0xff; 17 * 5];
-        let packed = PackedB::pack(&source(&data, OperandType::I8, 17, 5), 64).expect("it fits");
+        let packed = PackedB::pack(&source(&data, ElementType::I8, 17, 5), 64).expect("it fits");
         assert_eq!(packed.bytes().len(), 16 * 64);
         assert_eq!(packed.bytes().iter().filter(|&&b| b == 0xff).count(), 17 * 5);
     }
@@ -363,12 +378,12 @@ mod tests {
     #[test]
     fn another_layout_is_refused() {
         let data = bytes(64 * 16, 1);
-        let packed = PackedB::pack(&source(&data, OperandType::I8, 64, 16), 64).expect("it fits");
-        let config = PreshuffleConfig::new(Target::Gfx942, OperandType::I8, [64, 256, 128]);
+        let packed = PackedB::pack(&source(&data, ElementType::I8, 64, 16), 64).expect("it fits");
+        let config = PreshuffleConfig::new(Target::Gfx942, ElementType::I8, [64, 256, 128]);
         assert!(matches!(packed.check(&config, 64, 16, 1), Err(PackError::OtherLayout { .. })));
-        let packed = PackedB::pack(&source(&data, OperandType::I8, 64, 16), 128).expect("it fits");
+        let packed = PackedB::pack(&source(&data, ElementType::I8, 64, 16), 128).expect("it fits");
         packed.check(&config, 64, 16, 1).expect("the layout fits");
-        let other = PreshuffleConfig::new(Target::Gfx942, OperandType::E4m3Fnuz, [64, 256, 128]);
+        let other = PreshuffleConfig::new(Target::Gfx942, ElementType::F8E4M3Fnuz, [64, 256, 128]);
         let message = packed.check(&other, 64, 16, 1).expect_err("another type").to_string();
         assert!(message.contains("i8") && message.contains("e4m3fnuz"), "{message}");
     }
@@ -377,7 +392,7 @@ mod tests {
     fn a_short_source_is_refused() {
         let data = bytes(100, 1);
         assert!(matches!(
-            PackedB::pack(&source(&data, OperandType::F16, 16, 4), 32),
+            PackedB::pack(&source(&data, ElementType::F16, 16, 4), 32),
             Err(PackError::SourceTooShort { reached: 63, len: 50, .. })
         ));
     }

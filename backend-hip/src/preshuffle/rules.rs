@@ -1,9 +1,9 @@
 //! The rules a configuration of the preshuffle kernel keeps, each with its numbers.
 
-use lapidary_core::Activation;
+use lapidary_core::{Activation, ElementType};
 
-use super::config::{OutputType, PreshuffleConfig, THREADS};
-use super::operand::OperandType;
+use super::config::{PreshuffleConfig, THREADS};
+use super::operand::{OPERANDS, OUTPUTS, only_on};
 use crate::target::Target;
 
 /// Registers of a lane on CDNA3 and CDNA4, architectural and accumulation registers together.
@@ -25,7 +25,7 @@ pub enum ConfigError {
     #[error("{element} is read by the matrix cores of {needed} only, the target is {target}")]
     TypeOfOtherTarget {
         /// The operand's type.
-        element: OperandType,
+        element: ElementType,
         /// The target that has it.
         needed: Target,
         /// The target asked for.
@@ -35,11 +35,11 @@ pub enum ConfigError {
     #[error("A of {a} with B of {b} and {output} output: {rule}")]
     Types {
         /// Element type of A.
-        a: OperandType,
+        a: ElementType,
         /// Element type of B.
-        b: OperandType,
+        b: ElementType,
         /// Element type of C.
-        output: &'static str,
+        output: ElementType,
         /// The rule.
         rule: &'static str,
     },
@@ -116,7 +116,7 @@ impl PreshuffleConfig {
 
     fn validate_types(&self) -> Result<(), ConfigError> {
         for element in [self.a, self.b] {
-            if let Some(needed) = element.only_on()
+            if let Some(needed) = only_on(element)
                 && needed != self.target
             {
                 return Err(ConfigError::TypeOfOtherTarget {
@@ -126,15 +126,19 @@ impl PreshuffleConfig {
                 });
             }
         }
-        use OperandType as T;
-        let mx = |t: T| matches!(t, T::E4m3 | T::E5m2 | T::E2m1);
+        use ElementType as T;
+        let mx = |t: T| matches!(t, T::F8E4M3 | T::F8E5M2 | T::F4E2M1);
         let rule = match (self.a, self.b) {
+            _ if !OUTPUTS.contains(&self.output) => "the kernel writes f32, f16, bf16 or i32",
+            (a, b) if !OPERANDS.contains(&a) || !OPERANDS.contains(&b) => {
+                "the kernel reads f32, f16, bf16, i8, i4, fp8 and f4e2m1"
+            }
             (a, b) if self.block_scaled && !(mx(a) && mx(b)) => {
                 "block scales go with e4m3, e5m2 and e2m1"
             }
-            (T::E2m1, _) | (_, T::E2m1) if !self.block_scaled => "e2m1 needs block scales",
+            (T::F4E2M1, _) | (_, T::F4E2M1) if !self.block_scaled => "e2m1 needs block scales",
             (T::I4, _) => "i4 is a type of B",
-            (T::I8, T::I4) | (T::I8, T::I8) if self.output == OutputType::I32 => {
+            (T::I8, T::I4) | (T::I8, T::I8) if self.output == ElementType::I32 => {
                 let e = &self.epilogue;
                 if e.row_scale || e.col_scale {
                     "scales are f32, so the output is f32, f16 or bf16"
@@ -146,13 +150,13 @@ impl PreshuffleConfig {
             }
             (T::I8, T::I4) => return Ok(()),
             (_, T::I4) => "i4 B goes with i8 A",
-            (a, b) if self.output == OutputType::I32 && a != T::I8 && b != T::I8 => {
+            (a, b) if self.output == ElementType::I32 && a != T::I8 && b != T::I8 => {
                 "float operands give f32, f16 or bf16"
             }
             (a, b) if a == b || (a.is_fp8() && b.is_fp8()) || self.block_scaled => return Ok(()),
             _ => "A and B must have the same type, or both be 8-bit floats",
         };
-        Err(ConfigError::Types { a: self.a, b: self.b, output: self.output.name(), rule })
+        Err(ConfigError::Types { a: self.a, b: self.b, output: self.output, rule })
     }
 
     fn validate_tile(&self) -> Result<(), ConfigError> {
@@ -196,7 +200,7 @@ impl PreshuffleConfig {
             if ok { Ok(()) } else { Err(ConfigError::Setting { what, value, allowed }) }
         };
         setting(matches!(self.lds_stage, 1 | 2), "LDS stages", self.lds_stage, "1 or 2")?;
-        let wide = self.output.bytes() == 2;
+        let wide = self.output.size() == 2;
         setting(
             matches!(self.c_vector, 1 | 4) || (wide && self.c_vector == 8),
             "elements a store",
@@ -232,7 +236,7 @@ mod tests {
     use super::*;
 
     fn base() -> PreshuffleConfig {
-        PreshuffleConfig::new(Target::Gfx942, OperandType::E4m3Fnuz, [64, 256, 128])
+        PreshuffleConfig::new(Target::Gfx942, ElementType::F8E4M3Fnuz, [64, 256, 128])
     }
 
     #[test]
@@ -249,10 +253,10 @@ mod tests {
         ));
         assert!(matches!(
             check(&|c| c.target = Target::Gfx950),
-            E::TypeOfOtherTarget { element: OperandType::E4m3Fnuz, needed: Target::Gfx942, .. }
+            E::TypeOfOtherTarget { element: ElementType::F8E4M3Fnuz, needed: Target::Gfx942, .. }
         ));
-        assert!(matches!(check(&|c| c.b = OperandType::F16), E::Types { .. }));
-        assert!(matches!(check(&|c| c.output = OutputType::I32), E::Types { .. }));
+        assert!(matches!(check(&|c| c.b = ElementType::F16), E::Types { .. }));
+        assert!(matches!(check(&|c| c.output = ElementType::I32), E::Types { .. }));
         assert!(matches!(
             check(&|c| c.tile[0] = 40),
             E::NotMultiple { what: "tile M", value: 40, multiple: 16, .. }
@@ -285,14 +289,14 @@ mod tests {
 
     #[test]
     fn integer_rules() {
-        let mut config = PreshuffleConfig::new(Target::Gfx950, OperandType::I8, [64, 256, 128]);
+        let mut config = PreshuffleConfig::new(Target::Gfx950, ElementType::I8, [64, 256, 128]);
         config.validate().expect("i8 -> i32");
         config.epilogue.row_scale = true;
         assert!(matches!(config.validate(), Err(ConfigError::Types { .. })));
-        config.output = OutputType::BF16;
-        config.b = OperandType::I4;
+        config.output = ElementType::BF16;
+        config.b = ElementType::I4;
         config.validate().expect("i8 x i4 -> bf16");
-        config.a = OperandType::BF16;
+        config.a = ElementType::BF16;
         assert!(matches!(config.validate(), Err(ConfigError::Types { .. })));
     }
 }

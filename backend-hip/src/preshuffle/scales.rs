@@ -63,12 +63,12 @@ impl PackedScales {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::preshuffle::OperandType;
+    use lapidary_core::ElementType;
 
     #[test]
     fn every_scale_lies_where_its_lane_looks() {
         let layout =
-            PackedLayout { element: OperandType::E2m1, n: 70, k: 160, k_padded: 256, batch: 2 };
+            PackedLayout { element: ElementType::F4E2M1, n: 70, k: 160, k_padded: 256, batch: 2 };
         let scales: Vec<u8> = (0..2 * 70 * 5).map(|i| (i % 253) as u8 + 1).collect();
         let packed = PackedScales::pack(&scales, &layout).expect("whole blocks");
         assert_eq!(packed.bytes().len(), 2 * 2 * 2 * 256);
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn k_must_be_whole_blocks() {
         let layout =
-            PackedLayout { element: OperandType::E2m1, n: 1, k: 33, k_padded: 128, batch: 1 };
+            PackedLayout { element: ElementType::F4E2M1, n: 1, k: 33, k_padded: 128, batch: 1 };
         assert_eq!(PackedScales::pack(&[0; 9], &layout), Err(PackError::KNotBlocks { k: 33 }));
     }
 }

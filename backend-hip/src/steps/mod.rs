@@ -4,12 +4,15 @@
 //! with launch hints, which WGSL lacks; step 7 has matrix-core policies besides the scalar one.
 
 mod params;
+mod policies;
+mod rules;
 
 use core::fmt;
 
-use lapidary_core::policy::{KernelConfig, Multiply, Staging};
+use lapidary_core::policy::KernelConfig;
 
 pub use params::{Params, StepLaunch};
+pub use rules::StepError;
 
 use crate::compile::Request;
 use crate::preshuffle::EpilogueTraits;
@@ -77,7 +80,7 @@ pub enum Arithmetic {
     MfmaF32,
     /// Matrix cores, f32 with 10 bits of significand: 16×16×8. CDNA3 only.
     MfmaXf32,
-    /// Matrix cores, f16 operands: 16×16×16 on CDNA3, 16×16×32 on CDNA4.
+    /// Matrix cores, f16 operands: 32 along K by one 16×16×32 on CDNA4, by two 16×16×16 on CDNA3.
     MfmaF16,
 }
 
@@ -104,18 +107,46 @@ impl Arithmetic {
     }
 
     /// Elements along K of one multiply-accumulate.
-    const fn k_step(self, target: Target) -> usize {
+    #[must_use]
+    pub const fn k_step(self) -> usize {
         match self {
             Self::ScalarFma => 1,
             Self::MfmaF32 => 4,
             Self::MfmaXf32 => 8,
-            Self::MfmaF16 => {
-                if matches!(target, Target::Gfx950) {
-                    32
-                } else {
-                    16
-                }
-            }
+            Self::MfmaF16 => 32,
+        }
+    }
+
+    /// Whether it is an instruction of the matrix cores.
+    #[must_use]
+    pub const fn is_matrix(self) -> bool {
+        !matches!(self, Self::ScalarFma)
+    }
+}
+
+/// How far arithmetic may be from a sum of products that are rounded to nearest.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(clippy::exhaustive_structs, reason = "two numbers")]
+pub struct Accuracy {
+    /// What the error bound of correctly rounded f32 sums is to be multiplied by.
+    pub roundings: f64,
+    /// What is to be added to it, as a share of Σ|a||b|.
+    pub operands: f64,
+}
+
+impl Arithmetic {
+    /// Its accuracy.
+    ///
+    /// Chains of fused multiply-adds, scalar ones and the f32 matrix instruction, round each sum to
+    /// nearest. The f16 and xf32 instructions cut the terms of a sum to 24 bits below the largest
+    /// instead, which loses up to twice as much each time; and xf32 drops all but 10 bits of the
+    /// operands' fractions, up to 2⁻¹⁰ of each factor and so 2⁻⁹ of a product.
+    #[must_use]
+    pub fn accuracy(self) -> Accuracy {
+        match self {
+            Self::ScalarFma | Self::MfmaF32 => Accuracy { roundings: 1.0, operands: 0.0 },
+            Self::MfmaF16 => Accuracy { roundings: 2.0, operands: 0.0 },
+            Self::MfmaXf32 => Accuracy { roundings: 2.0, operands: 2f64.powi(-9) },
         }
     }
 }
@@ -136,10 +167,7 @@ pub enum Step {
         buffers: u32,
     },
     /// Step 5: A by vectors.
-    Vectorized {
-        /// Elements a load: 1, 2 or 4.
-        width: u32,
-    },
+    Vectorized,
     /// Step 6: a hint for the register allocator.
     Occupancy(LaunchHint),
     /// Step 7: a pair of policies.
@@ -156,53 +184,26 @@ pub struct StepConfig {
     pub step: Step,
     /// Rows and columns of C a workgroup computes.
     pub block: [usize; 2],
-    /// Rows and columns of C a thread computes.
+    /// Rows and columns of C a thread computes. On matrix cores a lane holds 4 rows of one column of
+    /// each 16×16 block, so a wave of 64 computes 4 times the rows and 16 times the columns.
     pub thread: [usize; 2],
     /// Length of a strip along K.
     pub k_tile: usize,
+    /// Elements of A, adjacent along K, that one load fetches: 1, 2 or 4. Steps 5, 6 and 7 have wide
+    /// loads; what they demand of A is checked by [`Params::launch`].
+    pub load_width: usize,
     /// The epilogue; scales are not among a step's.
     pub epilogue: EpilogueTraits,
 }
 
-/// A step breaks a rule.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum StepError {
-    /// The target lacks what the step needs.
-    #[error("{step} needs {needs}, the target is {target}")]
-    Target {
-        /// The step.
-        step: String,
-        /// What it needs.
-        needs: &'static str,
-        /// The target.
-        target: Target,
-    },
-    /// A size does not fit another.
-    #[error("{what} is {value}: {rule}")]
-    Size {
-        /// Which size.
-        what: &'static str,
-        /// Its value.
-        value: usize,
-        /// The rule.
-        rule: &'static str,
-    },
-    /// A policy that this backend has no kernel for.
-    #[error("there is no HIP kernel for the policies {policies}")]
-    Policies {
-        /// Their names.
-        policies: String,
-    },
-}
-
 impl StepConfig {
-    /// A step with the tutorial's sizes: 16×16 for the first two, else 128×128 with 8×8 a thread and
-    /// strips of 16 (32 for f16 operands).
+    /// A step with the tutorial's sizes: 16×16 for the first two, else 128×128 with 8×8 a thread (64×64
+    /// a wave on matrix cores) and strips of 16 (32 for f16 operands); loads of 4 in steps 5 and 6.
     #[must_use]
     pub fn new(target: Target, step: Step) -> Self {
         let (block, thread) = match step {
             Step::Naive | Step::WorkgroupTile => ([16, 16], [1, 1]),
+            Step::Generic(_, arithmetic) if arithmetic.is_matrix() => ([128, 128], [16, 4]),
             _ => ([128, 128], [8, 8]),
         };
         let k_tile = match step {
@@ -210,30 +211,33 @@ impl StepConfig {
             Step::Generic(_, Arithmetic::MfmaF16) => 32,
             _ => 16,
         };
-        Self { target, step, block, thread, k_tile, epilogue: EpilogueTraits::default() }
+        let load_width = match step {
+            Step::Vectorized | Step::Occupancy(_) => 4,
+            _ => 1,
+        };
+        let epilogue = EpilogueTraits::default();
+        Self { target, step, block, thread, k_tile, load_width, epilogue }
+    }
+
+    /// The same step with loads of `width` elements of A.
+    #[must_use]
+    pub const fn with_load_width(self, width: usize) -> Self {
+        Self { load_width: width, ..self }
     }
 
     /// The generic kernel for a pair of core policies.
     ///
     /// # Errors
-    /// [`StepError::Policies`] for arithmetic other than scalar f32.
+    /// [`StepError::Policies`] for arithmetic, tiles or hooks that the kernel does not have.
     pub fn of_policies(target: Target, config: &KernelConfig) -> Result<Self, StepError> {
-        let movement = match (config.tile.staging, config.tile.num_buffers) {
-            (Staging::Workgroup, 1) => TileMovement::SingleBuffer,
-            (Staging::Workgroup, 2) => TileMovement::SoftwareDoubleBuffer,
-            (Staging::Direct, _) => TileMovement::DirectLoad,
-            _ => return Err(StepError::Policies { policies: config.name() }),
-        };
-        let arithmetic = match config.compute.multiply {
-            Multiply::ScalarFma => Arithmetic::ScalarFma,
-            _ => return Err(StepError::Policies { policies: config.name() }),
-        };
+        let (movement, arithmetic) = policies::instantiation(config)?;
         Ok(Self {
             target,
             step: Step::Generic(movement, arithmetic),
             block: [config.tile.block_tile_m, config.tile.block_tile_n],
             thread: [config.compute.thread_tile_m, config.compute.thread_tile_n],
             k_tile: config.tile.k_tile_size,
+            load_width: config.tile.load_width,
             epilogue: EpilogueTraits::default(),
         })
     }
@@ -247,13 +251,19 @@ impl StepConfig {
         }
     }
 
+    /// What multiplies.
+    #[must_use]
+    pub const fn arithmetic(&self) -> Arithmetic {
+        match self.step {
+            Step::Generic(_, arithmetic) => arithmetic,
+            _ => Arithmetic::ScalarFma,
+        }
+    }
+
     /// Bytes of an element of A and B; C is f32.
     #[must_use]
     pub const fn element_bytes(&self) -> usize {
-        match self.step {
-            Step::Generic(_, arithmetic) => arithmetic.element_bytes(),
-            _ => 4,
-        }
+        self.arithmetic().element_bytes()
     }
 
     /// Bytes of LDS a workgroup uses.
@@ -262,103 +272,10 @@ impl StepConfig {
         let pairs = match self.step {
             Step::Naive => 0,
             Step::Buffered { buffers } => buffers as usize,
-            Step::Vectorized { .. } | Step::Generic(TileMovement::SoftwareDoubleBuffer, _) => 2,
+            Step::Vectorized | Step::Generic(TileMovement::SoftwareDoubleBuffer, _) => 2,
             _ => 1,
         };
         pairs * (self.block[0] + self.block[1]) * self.k_tile * self.element_bytes()
-    }
-
-    fn validate(&self) -> Result<(), StepError> {
-        let size = |ok: bool, what, value, rule| {
-            if ok { Ok(()) } else { Err(StepError::Size { what, value, rule }) }
-        };
-        let [threads_x, threads_y] = self.threads();
-        size(
-            self.thread.iter().all(|&t| t > 0)
-                && self.block.iter().zip(&self.thread).all(|(b, t)| *b > 0 && b.is_multiple_of(*t)),
-            "block tile",
-            self.block[0],
-            "it must be a positive multiple of the thread tile, along M and along N",
-        )?;
-        size(
-            (1..=1024).contains(&(threads_x * threads_y)),
-            "threads of a workgroup",
-            threads_x * threads_y,
-            "a workgroup has 1 to 1024",
-        )?;
-        size(self.k_tile > 0, "K strip", self.k_tile, "it must not be zero")?;
-        size(
-            self.lds_bytes() <= self.target.lds_bytes() as usize,
-            "bytes of LDS",
-            self.lds_bytes(),
-            "more than the target has",
-        )?;
-        match self.step {
-            Step::WorkgroupTile => size(
-                self.k_tile <= self.block[0].min(self.block[1]),
-                "K strip",
-                self.k_tile,
-                "each thread loads one element of each tile, so it may not exceed the block",
-            ),
-            Step::Buffered { buffers } => {
-                size(matches!(buffers, 1 | 2), "buffers", buffers as usize, "there are 1 or 2")
-            }
-            Step::Vectorized { width } => size(
-                matches!(width, 1 | 2 | 4) && self.k_tile.is_multiple_of(width as usize),
-                "load width",
-                width as usize,
-                "it is 1, 2 or 4 and divides the K strip",
-            ),
-            Step::Occupancy(_) => size(
-                self.k_tile.is_multiple_of(4),
-                "K strip",
-                self.k_tile,
-                "A is loaded four at a time",
-            ),
-            Step::Generic(movement, arithmetic) => self.validate_generic(movement, arithmetic),
-            Step::Naive | Step::RegisterTile => Ok(()),
-        }
-    }
-
-    fn validate_generic(
-        &self,
-        movement: TileMovement,
-        arithmetic: Arithmetic,
-    ) -> Result<(), StepError> {
-        let needs =
-            |needs| Err(StepError::Target { step: self.to_string(), needs, target: self.target });
-        if arithmetic != Arithmetic::ScalarFma && !self.target.has_preshuffle() {
-            return needs("the matrix cores of gfx942 or gfx950");
-        }
-        if arithmetic == Arithmetic::MfmaXf32 && self.target != Target::Gfx942 {
-            return needs("the xf32 instructions of gfx942");
-        }
-        if movement == TileMovement::DirectLoad {
-            if self.target.wave() != 64 {
-                return needs("the direct-to-LDS loads of CDNA");
-            }
-            if arithmetic.element_bytes() != 4 {
-                return needs("4-byte elements: a lane of a direct load moves four bytes");
-            }
-        }
-        let k_step = arithmetic.k_step(self.target);
-        let matrix = arithmetic != Arithmetic::ScalarFma;
-        if !self.k_tile.is_multiple_of(k_step) {
-            return Err(StepError::Size {
-                what: "K strip",
-                value: self.k_tile,
-                rule: "it must be a multiple of the instruction's K",
-            });
-        }
-        if matrix && (self.threads()[0] != 256 || self.block.iter().any(|b| !b.is_multiple_of(32)))
-        {
-            return Err(StepError::Size {
-                what: "block tile",
-                value: self.block[0],
-                rule: "four waves, two by two, of 16x16 blocks: 256 threads and multiples of 32",
-            });
-        }
-        Ok(())
     }
 
     /// What to compile.
@@ -372,7 +289,7 @@ impl StepConfig {
             Step::WorkgroupTile => "steps/2_workgroup_tile.hip",
             Step::RegisterTile => "steps/3_register_tile.hip",
             Step::Buffered { .. } => "steps/4_buffered.hip",
-            Step::Vectorized { .. } => "steps/5_vectorized.hip",
+            Step::Vectorized => "steps/5_vectorized.hip",
             Step::Occupancy(_) => "steps/6_occupancy.hip",
             Step::Generic(..) => "generic.hip",
         };
@@ -394,11 +311,11 @@ impl StepConfig {
             Step::WorkgroupTile => request.define("KT", self.k_tile),
             Step::RegisterTile => tiled(request),
             Step::Buffered { buffers } => tiled(request).define("NUM_BUFFERS", buffers),
-            Step::Vectorized { width } => {
-                tiled(request).define("NUM_BUFFERS", 2).define("W", width)
+            Step::Vectorized => {
+                tiled(request).define("NUM_BUFFERS", 2).define("W", self.load_width)
             }
             Step::Occupancy(hint) => {
-                let request = tiled(request).define("W", 4);
+                let request = tiled(request).define("W", self.load_width);
                 match hint {
                     LaunchHint::None => request,
                     LaunchHint::LaunchBounds { waves } => request.define("MIN_WAVES", waves),
@@ -410,7 +327,8 @@ impl StepConfig {
             Step::Generic(movement, arithmetic) => {
                 let request = tiled(request)
                     .define("TILE_POLICY", movement.code())
-                    .define("COMPUTE_POLICY", arithmetic.code());
+                    .define("COMPUTE_POLICY", arithmetic.code())
+                    .define("W", self.load_width);
                 if arithmetic == Arithmetic::MfmaF16 {
                     request.define("ELEMENT", "_Float16")
                 } else {
@@ -428,71 +346,17 @@ impl fmt::Display for StepConfig {
             Step::WorkgroupTile => f.write_str("2_workgroup_tile"),
             Step::RegisterTile => f.write_str("3_register_tile"),
             Step::Buffered { buffers } => write!(f, "4_buffered with {buffers} buffer(s)"),
-            Step::Vectorized { width } => write!(f, "5_vectorized by {width}"),
+            Step::Vectorized => write!(f, "5_vectorized by {}", self.load_width),
             Step::Occupancy(hint) => write!(f, "6_occupancy {hint:?}"),
             Step::Generic(movement, arithmetic) => {
-                write!(f, "7_generic {movement:?}/{arithmetic:?}")
+                write!(f, "7_generic {movement:?}/{arithmetic:?}")?;
+                match self.load_width {
+                    1 => Ok(()),
+                    width => write!(f, " vec{width}"),
+                }
             }
         }?;
         let [m, n] = self.block;
         write!(f, " {m}x{n}x{}", self.k_tile)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use lapidary_core::policy::{ScalarFma, SingleBuffer, SoftwareDoubleBuffer};
-
-    #[test]
-    fn core_policies_select_the_instantiation() {
-        let config = KernelConfig::of::<SoftwareDoubleBuffer<128, 64, 16>, ScalarFma<8, 4>>();
-        let step = StepConfig::of_policies(Target::Gfx1100, &config).expect("a kernel");
-        assert_eq!(
-            step.step,
-            Step::Generic(TileMovement::SoftwareDoubleBuffer, Arithmetic::ScalarFma)
-        );
-        assert_eq!((step.block, step.thread, step.k_tile), ([128, 64], [8, 4], 16));
-        assert_eq!(step.lds_bytes(), config.workgroup_bytes());
-        assert_eq!(step.threads()[0], config.workgroup_threads());
-        let integers =
-            KernelConfig::of::<SingleBuffer<128, 128, 16>, lapidary_core::policy::ScalarMac<8, 8>>(
-            );
-        assert!(matches!(
-            StepConfig::of_policies(Target::Gfx942, &integers),
-            Err(StepError::Policies { .. })
-        ));
-    }
-
-    #[test]
-    fn matrix_cores_are_asked_for_where_they_are() {
-        let refused = |target, movement, arithmetic| {
-            StepConfig::new(target, Step::Generic(movement, arithmetic))
-                .request()
-                .expect_err("refused")
-        };
-        let message =
-            refused(Target::Gfx1100, TileMovement::SingleBuffer, Arithmetic::MfmaF32).to_string();
-        assert!(message.contains("gfx1100") && message.lines().count() == 1, "{message}");
-        for (target, movement, arithmetic) in [
-            (Target::Gfx90a, TileMovement::SingleBuffer, Arithmetic::MfmaF16),
-            (Target::Gfx950, TileMovement::SingleBuffer, Arithmetic::MfmaXf32),
-            (Target::Gfx1201, TileMovement::DirectLoad, Arithmetic::ScalarFma),
-            (Target::Gfx942, TileMovement::DirectLoad, Arithmetic::MfmaF16),
-        ] {
-            assert!(matches!(refused(target, movement, arithmetic), StepError::Target { .. }));
-        }
-    }
-
-    #[test]
-    fn sizes_are_checked() {
-        let mut config = StepConfig::new(Target::Gfx942, Step::RegisterTile);
-        config.block = [100, 128];
-        assert!(matches!(config.request(), Err(StepError::Size { value: 100, .. })));
-        let mut config = StepConfig::new(Target::Gfx942, Step::Buffered { buffers: 2 });
-        config.k_tile = 64;
-        assert!(matches!(config.request(), Err(StepError::Size { value: 131_072, .. })));
-        let config = StepConfig::new(Target::Gfx942, Step::Vectorized { width: 3 });
-        assert!(matches!(config.request(), Err(StepError::Size { value: 3, .. })));
     }
 }

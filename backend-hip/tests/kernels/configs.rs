@@ -3,16 +3,15 @@
 use std::collections::BTreeSet;
 
 use lapidary_core::Activation;
+use lapidary_core::ElementType;
 use lapidary_hip::Target;
-use lapidary_hip::preshuffle::{
-    ACopy, EpilogueTraits, OperandType, OutputType, PreshuffleConfig, ProblemClass, choose,
-};
+use lapidary_hip::preshuffle::{ACopy, EpilogueTraits, PreshuffleConfig, ProblemClass, choose};
 
 /// The flavours of 8-bit floats a target reads: e4m3 and e5m2.
-pub(crate) fn fp8(target: Target) -> (OperandType, OperandType) {
+pub(crate) fn fp8(target: Target) -> (ElementType, ElementType) {
     match target {
-        Target::Gfx950 => (OperandType::E4m3, OperandType::E5m2),
-        _ => (OperandType::E4m3Fnuz, OperandType::E5m2Fnuz),
+        Target::Gfx950 => (ElementType::F8E4M3, ElementType::F8E5M2),
+        _ => (ElementType::F8E4M3Fnuz, ElementType::F8E5M2Fnuz),
     }
 }
 
@@ -29,7 +28,7 @@ pub(crate) fn worked_example(target: Target) -> PreshuffleConfig {
         batch: 1,
         a: element,
         b: element,
-        output: OutputType::BF16,
+        output: ElementType::BF16,
         block_scaled: false,
         epilogue: EpilogueTraits {
             row_scale: true,
@@ -46,7 +45,7 @@ pub(crate) fn worked_example(target: Target) -> PreshuffleConfig {
 
 /// Every operand pair of a target, with a small tile.
 pub(crate) fn operand_pairs(target: Target) -> Vec<PreshuffleConfig> {
-    use OperandType as T;
+    use ElementType as T;
     let (e4m3, e5m2) = fp8(target);
     let new = |element, tile| PreshuffleConfig::new(target, element, tile);
     let mut all = vec![
@@ -54,9 +53,9 @@ pub(crate) fn operand_pairs(target: Target) -> Vec<PreshuffleConfig> {
         new(T::F16, [32, 64, 64]),
         new(T::BF16, [64, 64, 32]),
         new(T::I8, [64, 64, 64]),
-        PreshuffleConfig { output: OutputType::F32, ..new(T::I8, [64, 64, 64]) },
+        PreshuffleConfig { output: ElementType::F32, ..new(T::I8, [64, 64, 64]) },
         PreshuffleConfig { b: T::I4, ..new(T::I8, [32, 64, 128]) },
-        PreshuffleConfig { b: T::I4, output: OutputType::F32, ..new(T::I8, [32, 64, 128]) },
+        PreshuffleConfig { b: T::I4, output: ElementType::F32, ..new(T::I8, [32, 64, 128]) },
         new(e4m3, [32, 64, 128]),
         new(e5m2, [32, 64, 128]),
         PreshuffleConfig { b: e5m2, ..new(e4m3, [32, 64, 128]) },
@@ -65,11 +64,11 @@ pub(crate) fn operand_pairs(target: Target) -> Vec<PreshuffleConfig> {
     if target == Target::Gfx950 {
         let mx = |a, b, tile| PreshuffleConfig { b, block_scaled: true, ..new(a, tile) };
         all.extend([
-            mx(T::E2m1, T::E2m1, [32, 128, 256]),
-            mx(T::E4m3, T::E4m3, [32, 64, 128]),
-            mx(T::E5m2, T::E4m3, [32, 256, 128]),
-            mx(T::E4m3, T::E2m1, [32, 64, 128]),
-            mx(T::E2m1, T::E5m2, [64, 64, 128]),
+            mx(T::F4E2M1, T::F4E2M1, [32, 128, 256]),
+            mx(T::F8E4M3, T::F8E4M3, [32, 64, 128]),
+            mx(T::F8E5M2, T::F8E4M3, [32, 256, 128]),
+            mx(T::F8E4M3, T::F4E2M1, [32, 64, 128]),
+            mx(T::F4E2M1, T::F8E5M2, [64, 64, 128]),
         ]);
     }
     all
@@ -84,7 +83,7 @@ const N: [usize; 7] = [1, 16, 63, 64, 65, 256, 300];
 const K: [usize; 11] = [1, 15, 16, 17, 31, 64, 127, 128, 129, 384, 1000];
 const STORES: [(bool, usize); 4] = [(false, 4), (true, 8), (true, 4), (false, 1)];
 const COPIES: [ACopy; 3] = [ACopy::Synchronous, ACopy::Direct, ACopy::Guarded];
-const OUTPUTS: [OutputType; 3] = [OutputType::F32, OutputType::F16, OutputType::BF16];
+const OUTPUTS: [ElementType; 3] = [ElementType::F32, ElementType::F16, ElementType::BF16];
 
 /// Configurations and sizes such that every two values of two factors meet in some case.
 pub(crate) fn pairwise(target: Target) -> Vec<(PreshuffleConfig, [usize; 3])> {
@@ -138,7 +137,7 @@ fn covering_rows(counts: &[usize; 11]) -> Vec<Row> {
 
 fn case(pairs: &[PreshuffleConfig], row: Row) -> (PreshuffleConfig, [usize; 3]) {
     let mut config = pairs[row[0]];
-    let integer = config.output == OutputType::I32;
+    let integer = config.output == ElementType::I32;
     let (scales, rest) = (row[3] % 2 == 1, row[3] / 2 == 1);
     if !integer {
         config.output = OUTPUTS[row[1]];
@@ -160,7 +159,7 @@ fn case(pairs: &[PreshuffleConfig], row: Row) -> (PreshuffleConfig, [usize; 3]) 
     config.copy = COPIES[row[5]];
     (config.c_shuffle, config.c_vector) = STORES[row[6]];
     config.schedule = row[7] == 1;
-    if config.output.bytes() == 4 {
+    if config.output.size() == 4 {
         config.c_vector = config.c_vector.min(4);
     }
     let (m, n, mut k) = (M[row[8]], N[row[9]], K[row[10]]);
@@ -184,15 +183,15 @@ pub(crate) fn tiles(target: Target) -> Vec<PreshuffleConfig> {
         new(e4m3, [32, 64, 512]),
         new(e4m3, [64, 128, 128]),
         new(e4m3, [64, 256, 128]),
-        new(OperandType::BF16, [16, 64, 256]),
-        new(OperandType::BF16, [64, 256, 64]),
-        new(OperandType::F32, [64, 128, 32]),
+        new(ElementType::BF16, [16, 64, 256]),
+        new(ElementType::BF16, [64, 256, 64]),
+        new(ElementType::F32, [64, 128, 32]),
         PreshuffleConfig { split_k: true, ..new(e4m3, [64, 64, 128]) },
         PreshuffleConfig { waves_per_simd: Some(2), ..new(e4m3, [64, 256, 128]) },
     ];
     if target == Target::Gfx950 {
         all.push(PreshuffleConfig { copy: ACopy::Direct, ..new(e4m3, [128, 256, 128]) });
-        all.push(new(OperandType::E2m1, [64, 256, 256]));
+        all.push(new(ElementType::F4E2M1, [64, 256, 256]));
     }
     all
 }

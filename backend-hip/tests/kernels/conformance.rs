@@ -5,11 +5,10 @@ use super::emulate;
 use super::emulate::{Case, Outcome, compiler, rounded};
 use lapidary_cdna::exec::Order;
 use lapidary_core::Activation;
+use lapidary_core::ElementType;
 use lapidary_hip::Target;
 use lapidary_hip::compile::Compiler;
-use lapidary_hip::preshuffle::{
-    ACopy, EpilogueTraits, OperandType, OutputType, PreshuffleConfig, ProblemClass, choose,
-};
+use lapidary_hip::preshuffle::{ACopy, EpilogueTraits, PreshuffleConfig, ProblemClass, choose};
 
 const TARGETS: [Target; 2] = [Target::Gfx942, Target::Gfx950];
 
@@ -36,7 +35,7 @@ fn check(compiler: &Compiler, case: &Case) -> Outcome {
             assert_eq!(found, rounded(case.config.output, expected), "{name}: element {at:?}");
         } else {
             // exp2 and the reciprocal are right to one unit each; gelu's erf to 1.5e-7 of x.
-            let unit = match case.config.output.bytes() {
+            let unit = match case.config.output.size() {
                 2 => 1.0 / 128.0,
                 _ => 4e-6,
             };
@@ -92,7 +91,7 @@ fn batches_are_independent_products() {
         }
         let config = PreshuffleConfig {
             split_k: true,
-            ..PreshuffleConfig::new(target, OperandType::BF16, [32, 64, 64])
+            ..PreshuffleConfig::new(target, ElementType::BF16, [32, 64, 64])
         };
         check(&compiler, &Case { batch: 2, splits: 3, ..Case::new(config, [37, 66, 300]) });
     }
@@ -107,9 +106,9 @@ fn what_is_chosen_runs() {
             [[1usize, 640usize, 2500usize], [20, 100, 700], [33, 300, 1000], [130, 264, 300]]
         {
             for (a, b, output) in [
-                (e4m3, e5m2, OutputType::BF16),
-                (OperandType::BF16, OperandType::BF16, OutputType::F32),
-                (OperandType::I8, OperandType::I4, OutputType::F16),
+                (e4m3, e5m2, ElementType::BF16),
+                (ElementType::BF16, ElementType::BF16, ElementType::F32),
+                (ElementType::I8, ElementType::I4, ElementType::F16),
             ] {
                 let class = ProblemClass {
                     m,
@@ -153,7 +152,7 @@ fn random_operands_stay_within_the_bound() {
             for (index, (&found, &expected)) in
                 outcome.found.iter().zip(&outcome.expected).enumerate()
             {
-                if config.output == OutputType::I32 {
+                if config.output == ElementType::I32 {
                     assert_eq!(found, expected, "{target} {config}: element {index}");
                     continue;
                 }
@@ -181,7 +180,7 @@ fn results_do_not_depend_on_the_order_of_waves_and_workgroups() {
                     activation: Activation::GeluErf,
                     ..EpilogueTraits::default()
                 },
-                ..PreshuffleConfig::new(target, OperandType::BF16, [32, 64, 64])
+                ..PreshuffleConfig::new(target, ElementType::BF16, [32, 64, 64])
             };
             let run =
                 |order| check(&compiler, &Case { order, ..Case::new(config, [70, 132, 500]) }).raw;
@@ -197,7 +196,7 @@ fn a_nan_stays_in_its_row_and_survives_relu() {
     let Some(compiler) = compiler() else { return };
     for target in TARGETS {
         for copy in [ACopy::Synchronous, ACopy::Direct, ACopy::Guarded] {
-            for element in [OperandType::F32, OperandType::BF16, configs::fp8(target).0] {
+            for element in [ElementType::F32, ElementType::BF16, configs::fp8(target).0] {
                 let tile = [32, 64, 128 * 8 / element.bits()];
                 let config = PreshuffleConfig {
                     copy,
@@ -232,7 +231,7 @@ fn the_device_packs_b_as_the_host_does() {
     let Some(compiler) = compiler() else { return };
     let (k, n, batch) = (150, 37, 2);
     for target in TARGETS {
-        for element in OperandType::ALL {
+        for element in lapidary_hip::preshuffle::OPERANDS {
             let kernel = emulate::prepare(&compiler, &pack_request(target, element), "pack_b");
             let mut numbers = emulate::Sequence::new(5);
             let bytes: Vec<u8> = (0..(batch * n * k * element.bits()).div_ceil(8))

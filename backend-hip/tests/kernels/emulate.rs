@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use lapidary_cdna::exec::{Launch, Machine, Order, Prepared, Report};
 use lapidary_cdna::loader::{ArgValue, CodeObject};
+use lapidary_core::ElementType;
 use lapidary_hip::compile::{Cache, Compiler, Request};
-use lapidary_hip::preshuffle::{
-    ACopy, Args, OperandType, OutputType, PackedB, PackedScales, PreshuffleConfig, SourceB,
-};
+use lapidary_hip::preshuffle::{ACopy, Args, PackedB, PackedScales, PreshuffleConfig, SourceB};
 
 /// Numbers of a fixed sequence.
 pub(crate) struct Sequence(u64);
@@ -30,8 +29,8 @@ impl Sequence {
 }
 
 /// Puts an integer from −3 to 3 into `bytes` as element `index`.
-pub(crate) fn put(element: OperandType, bytes: &mut [u8], index: usize, value: i32) {
-    use OperandType as T;
+pub(crate) fn put(element: ElementType, bytes: &mut [u8], index: usize, value: i32) {
+    use ElementType as T;
     let magnitude = |codes: [u8; 4], sign: u8| {
         codes[value.unsigned_abs() as usize] | if value < 0 { sign } else { 0 }
     };
@@ -42,19 +41,19 @@ pub(crate) fn put(element: OperandType, bytes: &mut [u8], index: usize, value: i
         T::BF16 => bytes[index * 2..][..2]
             .copy_from_slice(&half::bf16::from_f32(value as f32).to_le_bytes()),
         T::I8 => bytes[index] = value as i8 as u8,
-        T::E4m3 => bytes[index] = magnitude([0, 0x38, 0x40, 0x44], 0x80),
-        T::E4m3Fnuz => bytes[index] = magnitude([0, 0x40, 0x48, 0x4c], 0x80),
-        T::E5m2 => bytes[index] = magnitude([0, 0x3c, 0x40, 0x42], 0x80),
-        T::E5m2Fnuz => bytes[index] = magnitude([0, 0x40, 0x44, 0x46], 0x80),
+        T::F8E4M3 => bytes[index] = magnitude([0, 0x38, 0x40, 0x44], 0x80),
+        T::F8E4M3Fnuz => bytes[index] = magnitude([0, 0x40, 0x48, 0x4c], 0x80),
+        T::F8E5M2 => bytes[index] = magnitude([0, 0x3c, 0x40, 0x42], 0x80),
+        T::F8E5M2Fnuz => bytes[index] = magnitude([0, 0x40, 0x44, 0x46], 0x80),
         T::I4 => put_nibble(bytes, index, value as u8 & 0xf),
-        T::E2m1 => put_nibble(bytes, index, magnitude([0, 2, 4, 5], 8)),
+        T::F4E2M1 => put_nibble(bytes, index, magnitude([0, 2, 4, 5], 8)),
         _ => panic!("{element} has no test values"),
     }
 }
 
 /// A random finite element: its code, and its value.
-fn random_element(element: OperandType, numbers: &mut Sequence) -> (u32, f64) {
-    use OperandType as T;
+fn random_element(element: ElementType, numbers: &mut Sequence) -> (u32, f64) {
+    use ElementType as T;
     // A float in [-1, 1) with 24 random bits.
     let unit = |numbers: &mut Sequence| numbers.below(1 << 24) as f32 / (1 << 23) as f32 - 1.0;
     match element {
@@ -88,22 +87,22 @@ fn random_element(element: OperandType, numbers: &mut Sequence) -> (u32, f64) {
 }
 
 /// The value of an 8- or 4-bit float, `None` where it is not finite.
-fn small_float(element: OperandType, code: u32) -> Option<f64> {
-    use OperandType as T;
+fn small_float(element: ElementType, code: u32) -> Option<f64> {
+    use ElementType as T;
     let (exponent_bits, bias) = match element {
-        T::E4m3 => (4, 7),
-        T::E4m3Fnuz => (4, 8),
-        T::E5m2 => (5, 15),
-        T::E5m2Fnuz => (5, 16),
+        T::F8E4M3 => (4, 7),
+        T::F8E4M3Fnuz => (4, 8),
+        T::F8E5M2 => (5, 15),
+        T::F8E5M2Fnuz => (5, 16),
         _ => (2, 1),
     };
     let fraction_bits = element.bits() as i32 - 1 - exponent_bits;
     let magnitude = code & ((1 << (element.bits() - 1)) - 1);
     let negative = code != magnitude;
     let finite = match element {
-        T::E4m3 => magnitude != 0x7f,
-        T::E5m2 => magnitude < 0x7c,
-        T::E4m3Fnuz | T::E5m2Fnuz => code != 0x80,
+        T::F8E4M3 => magnitude != 0x7f,
+        T::F8E5M2 => magnitude < 0x7c,
+        T::F8E4M3Fnuz | T::F8E5M2Fnuz => code != 0x80,
         _ => true,
     };
     let fraction =
@@ -118,7 +117,7 @@ fn small_float(element: OperandType, code: u32) -> Option<f64> {
 }
 
 /// Puts an element's code into `bytes` as element `index`.
-fn put_code(element: OperandType, bytes: &mut [u8], index: usize, code: u32) {
+fn put_code(element: ElementType, bytes: &mut [u8], index: usize, code: u32) {
     match element.bits() {
         4 => put_nibble(bytes, index, code as u8),
         bits => {
@@ -250,7 +249,7 @@ impl Case {
         let packed = PackedB::pack(&source, config.tile[2]).expect("B packs");
         packed.check(&config, k, n, batch).expect("the layout fits");
 
-        let integer = config.output == OutputType::I32;
+        let integer = config.output == ElementType::I32;
         let bits = |value: f32| if integer { value as i32 as u32 } else { value.to_bits() };
         let floats =
             |values: &[f32]| -> Vec<u8> { values.iter().flat_map(|v| v.to_le_bytes()).collect() };
@@ -292,7 +291,7 @@ impl Case {
             report.complete &= second.complete;
         }
 
-        let size = config.output.bytes();
+        let size = config.output.size();
         let raw = machine.memory.read(args.c, data.c.len()).expect("C");
         let gaps = (0..batch * m - 1).map(|row| row * data.c_stride + n * size);
         let broken_canaries = gaps
@@ -310,7 +309,7 @@ impl Case {
     fn data(&self) -> Data {
         let Self { config, m, n, k, batch, .. } = *self;
         let mut numbers = Sequence::new(self.seed);
-        let mut fill = |element: OperandType, bytes: &mut [u8], index: usize| {
+        let mut fill = |element: ElementType, bytes: &mut [u8], index: usize| {
             if self.random {
                 let (code, value) = random_element(element, &mut numbers);
                 put_code(element, bytes, index, code);
@@ -328,7 +327,7 @@ impl Case {
         };
         // The one NaN of the FNUZ types is the code of minus zero.
         let canary = match config.a {
-            OperandType::E4m3Fnuz | OperandType::E5m2Fnuz => 0x80,
+            ElementType::F8E4M3Fnuz | ElementType::F8E5M2Fnuz => 0x80,
             _ => CANARY,
         };
         let rows = batch * m;
@@ -341,7 +340,7 @@ impl Case {
         let mut b = vec![0; (batch * n * k * config.b.bits()).div_ceil(8)];
         let b_values = (0..batch * n * k).map(|i| fill(config.b, &mut b, i)).collect();
 
-        let size = config.output.bytes();
+        let size = config.output.size();
         let c_stride = (n + config.c_vector) * size;
         let mut c = vec![CANARY; (rows - 1) * c_stride + n * size];
         let mut integers = Sequence::new(self.seed + 400);
@@ -356,7 +355,7 @@ impl Case {
         let mut powers = |count: usize| -> Vec<f32> {
             (0..count).map(|_| [0.5, 1.0, 2.0, 0.25][more.below(4) as usize]).collect()
         };
-        let (row_scale, col_scale) = (powers(m), powers(n));
+        let (row_scale, col_scale) = (powers(batch * m), powers(batch * n));
         let bias = (0..n).map(|_| integers.small() as f32).collect();
         // 2^-2 to 2^2.
         let mut scales =
@@ -398,10 +397,10 @@ impl Case {
             let mut x: f64 = (0..k).map(product).sum();
             let magnitude: f64 = (0..k).map(|i| product(i).abs()).sum();
             if e.row_scale {
-                x *= f64::from(data.row_scale[row % m]);
+                x *= f64::from(data.row_scale[row]);
             }
             if e.col_scale {
-                x *= f64::from(data.col_scale[col]);
+                x *= f64::from(data.col_scale[column]);
             }
             if e.alpha {
                 x *= f64::from(ALPHA);
@@ -438,42 +437,46 @@ struct Data {
     b_scales: Vec<u8>,
 }
 
-fn encode(output: OutputType, to: &mut [u8], value: i32) {
+fn encode(output: ElementType, to: &mut [u8], value: i32) {
     match output {
-        OutputType::F32 => to[..4].copy_from_slice(&(value as f32).to_le_bytes()),
-        OutputType::I32 => to[..4].copy_from_slice(&value.to_le_bytes()),
-        OutputType::F16 => {
+        ElementType::F32 => to[..4].copy_from_slice(&(value as f32).to_le_bytes()),
+        ElementType::I32 => to[..4].copy_from_slice(&value.to_le_bytes()),
+        ElementType::F16 => {
             to[..2].copy_from_slice(&half::f16::from_f32(value as f32).to_le_bytes());
         }
-        OutputType::BF16 => {
+        ElementType::BF16 => {
             to[..2].copy_from_slice(&half::bf16::from_f32(value as f32).to_le_bytes());
         }
         _ => panic!("no such output"),
     }
 }
 
-fn decode(output: OutputType, from: &[u8]) -> f64 {
+fn decode(output: ElementType, from: &[u8]) -> f64 {
     match output {
-        OutputType::F32 => f64::from(f32::from_le_bytes(from[..4].try_into().expect("four bytes"))),
-        OutputType::I32 => f64::from(i32::from_le_bytes(from[..4].try_into().expect("four bytes"))),
-        OutputType::F16 => half::f16::from_le_bytes([from[0], from[1]]).to_f64(),
-        OutputType::BF16 => half::bf16::from_le_bytes([from[0], from[1]]).to_f64(),
+        ElementType::F32 => {
+            f64::from(f32::from_le_bytes(from[..4].try_into().expect("four bytes")))
+        }
+        ElementType::I32 => {
+            f64::from(i32::from_le_bytes(from[..4].try_into().expect("four bytes")))
+        }
+        ElementType::F16 => half::f16::from_le_bytes([from[0], from[1]]).to_f64(),
+        ElementType::BF16 => half::bf16::from_le_bytes([from[0], from[1]]).to_f64(),
         _ => panic!("no such output"),
     }
 }
 
 /// `value` rounded to the output type once. Expected values are exact in f32 here.
-pub(crate) fn rounded(output: OutputType, value: f64) -> f64 {
+pub(crate) fn rounded(output: ElementType, value: f64) -> f64 {
     match output {
-        OutputType::F16 => half::f16::from_f32(value as f32).to_f64(),
-        OutputType::BF16 => half::bf16::from_f32(value as f32).to_f64(),
+        ElementType::F16 => half::f16::from_f32(value as f32).to_f64(),
+        ElementType::BF16 => half::bf16::from_f32(value as f32).to_f64(),
         _ => f64::from(value as f32),
     }
 }
 
 /// The compiler with the user's cache, or a line that says why there is none.
 pub(crate) fn compiler() -> Option<Compiler> {
-    match Compiler::find() {
+    match Compiler::find_clang() {
         Ok(compiler) => Some(compiler.with_cache(Cache::of_user())),
         Err(error @ lapidary_hip::HipError::CompilerNotFound { .. }) => {
             eprintln!("skipped: {error}");

@@ -1,16 +1,17 @@
 //! Gates on the compiled preshuffle kernel: registers, scratch, and its hot loop's instructions.
 
 use super::configs;
+use lapidary_core::ElementType;
 use lapidary_hip::HipError;
 use lapidary_hip::Target;
 use lapidary_hip::compile::{Cache, Compiler};
 use lapidary_hip::inspect::{HotLoop, Resources};
-use lapidary_hip::preshuffle::{ACopy, OperandType, PreshuffleConfig};
+use lapidary_hip::preshuffle::{ACopy, PreshuffleConfig};
 use rayon::prelude::*;
 
 /// The compiler, or a line that says why the test is skipped.
 fn compiler() -> Option<Compiler> {
-    match Compiler::find() {
+    match Compiler::find_clang() {
         Ok(compiler) => Some(compiler.with_cache(Cache::none())),
         Err(error @ HipError::CompilerNotFound { .. }) => {
             eprintln!("skipped: {error}");
@@ -152,20 +153,20 @@ fn tiles_compile() {
 #[test]
 fn each_operand_type_uses_the_fastest_instruction() {
     let Some(compiler) = compiler() else { return };
-    use OperandType as T;
+    use ElementType as T;
     let cases = [
-        (Target::Gfx942, T::E4m3Fnuz, "v_mfma_f32_16x16x32_fp8_fp8"),
-        (Target::Gfx942, T::E5m2Fnuz, "v_mfma_f32_16x16x32_bf8_bf8"),
+        (Target::Gfx942, T::F8E4M3Fnuz, "v_mfma_f32_16x16x32_fp8_fp8"),
+        (Target::Gfx942, T::F8E5M2Fnuz, "v_mfma_f32_16x16x32_bf8_bf8"),
         (Target::Gfx942, T::I8, "v_mfma_i32_16x16x32_i8"),
         (Target::Gfx942, T::F16, "v_mfma_f32_16x16x16_f16"),
         (Target::Gfx942, T::BF16, "v_mfma_f32_16x16x16_bf16"),
         (Target::Gfx942, T::F32, "v_mfma_f32_16x16x4_f32"),
-        (Target::Gfx950, T::E4m3, "v_mfma_f32_16x16x128_f8f6f4"),
+        (Target::Gfx950, T::F8E4M3, "v_mfma_f32_16x16x128_f8f6f4"),
         (Target::Gfx950, T::I8, "v_mfma_i32_16x16x64_i8"),
         (Target::Gfx950, T::F16, "v_mfma_f32_16x16x32_f16"),
         (Target::Gfx950, T::BF16, "v_mfma_f32_16x16x32_bf16"),
         (Target::Gfx950, T::F32, "v_mfma_f32_16x16x4_f32"),
-        (Target::Gfx950, T::E2m1, "v_mfma_scale_f32_16x16x128_f8f6f4"),
+        (Target::Gfx950, T::F4E2M1, "v_mfma_scale_f32_16x16x128_f8f6f4"),
     ];
     for (target, element, expected) in cases {
         let configs = configs::operand_pairs(target);
@@ -182,7 +183,7 @@ fn each_operand_type_uses_the_fastest_instruction() {
 #[test]
 fn a_refused_kernel_comes_back_with_the_compilers_log() {
     let Some(compiler) = compiler() else { return };
-    let config = PreshuffleConfig::new(Target::Gfx942, OperandType::F16, [64, 64, 64]);
+    let config = PreshuffleConfig::new(Target::Gfx942, ElementType::F16, [64, 64, 64]);
     let mut request = config.request().expect("valid");
     for (name, value) in &mut request.defines {
         if name == "CFG_TILE_M" {

@@ -335,6 +335,7 @@ fn generic(
     limits: &DeviceLimits,
     notes: &mut Vec<String>,
 ) -> Result<Kernel, Error> {
+    policy::check_arithmetic(&config, &name)?;
     if config.compute.accumulator != problem.accumulator() {
         return Err(Error::KernelUnsuitable {
             kernel: name,

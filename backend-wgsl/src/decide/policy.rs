@@ -3,6 +3,26 @@
 use lapidary_core::Error;
 use lapidary_core::policy::{KernelConfig, Staging, Strip, TileAction};
 
+/// Refuses arithmetic that WGSL has no words for: CDNA's matrix instructions, and tiles of anything but
+/// the accumulator's type, which is what they hold here.
+pub(super) fn check_arithmetic(config: &KernelConfig, name: &str) -> Result<(), Error> {
+    let compute = &config.compute;
+    let reason = if compute.multiply.is_matrix() {
+        format!(
+            "its compute policy {} multiplies on the matrix cores of CDNA, which WGSL cannot reach",
+            compute.name
+        )
+    } else if compute.element != compute.accumulator {
+        format!(
+            "its compute policy reads tiles of {}, the ones here hold its accumulator's type, {}",
+            compute.element, compute.accumulator
+        )
+    } else {
+        return Ok(());
+    };
+    Err(Error::KernelUnsuitable { kernel: name.to_owned(), reason })
+}
+
 /// Refuses what the text of the generic kernel cannot say: it copies strips whole, knows t in
 /// `prefetch` alone, has no tiles to load where they are left out, and no padding in those it has.
 pub(super) fn check_scalar(config: &KernelConfig, name: &str) -> Result<(), Error> {

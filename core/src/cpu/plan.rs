@@ -32,10 +32,16 @@ impl CpuPlan {
     ) -> Result<Self, Error> {
         problem.validate()?;
         if options.kernel != KernelChoice::Auto {
+            let matrix = matches!(options.kernel, KernelChoice::Policy(config)
+                if config.compute.multiply.is_matrix());
+            let reason = if matrix {
+                "its compute policy multiplies on matrix cores, the CPU has none"
+            } else {
+                "the tutorial's steps are GPU kernels, the CPU has one of its own (auto)"
+            };
             return Err(Error::KernelUnsuitable {
                 kernel: options.kernel.name(),
-                reason: "the tutorial's steps are GPU kernels, the CPU has one of its own (auto)"
-                    .into(),
+                reason: reason.into(),
             });
         }
         let converted = !matches!(problem.a, ElementType::F32 | ElementType::F64);

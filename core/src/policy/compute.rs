@@ -1,5 +1,7 @@
 //! Arithmetic: which outputs a thread owns and how they are accumulated.
 
+use half::f16;
+
 use super::tile::TileOrder;
 use crate::element::{Element, ElementType};
 
@@ -14,6 +16,22 @@ pub enum Multiply {
     /// `acc = a · b + acc` on vectors of four columns, f32 or (modulo 2³²) i32; the loop over a strip
     /// is written out.
     Vector,
+    /// Matrix cores of CDNA3 and CDNA4 on f32, exactly: `v_mfma_f32_16x16x4_f32`.
+    MfmaF32,
+    /// Matrix cores of CDNA3 on f32 cut to 10 bits of fraction, at four times the rate of
+    /// [`MfmaF32`](Self::MfmaF32): `v_mfma_f32_16x16x8_xf32`.
+    MfmaXf32,
+    /// Matrix cores on f16, accumulating in f32: one `v_mfma_f32_16x16x32_f16` on CDNA4, two
+    /// `v_mfma_f32_16x16x16_f16` on CDNA3.
+    MfmaF16,
+}
+
+impl Multiply {
+    /// Whether it is an instruction of a matrix core, which whole waves of 64 lanes execute together.
+    #[must_use]
+    pub const fn is_matrix(self) -> bool {
+        matches!(self, Self::MfmaF32 | Self::MfmaXf32 | Self::MfmaF16)
+    }
 }
 
 /// Arithmetic of a tiled kernel. Sizes are in elements.
@@ -114,8 +132,123 @@ impl<const TM: usize, const TN: usize> ComputePolicy for VectorMac<TM, TN> {
     type Accumulator = i32;
 }
 
+/// Rows and columns of C one instruction of the matrix core computes.
+pub(super) const MATRIX_TILE: usize = 16;
+/// Lanes of a wave that has a matrix core.
+const MATRIX_WAVE: usize = 64;
+/// Rows of a 16×16 block that one lane of 64 holds; they are all in one column.
+const MATRIX_ROWS_A_LANE: usize = 4;
+
+/// First row and column that lane `tid % 64` of wave `tid / 64` owns when waves of WM×WN outputs run
+/// along N first: lane l holds rows 4·⌊l / 16⌋ to + 3 and column l mod 16 of each 16×16 block of its
+/// wave.
+fn matrix_offset(tid: usize, block_tile_n: usize, [wm, wn]: [usize; 2]) -> (usize, usize) {
+    let (wave, lane) = (tid / MATRIX_WAVE, tid % MATRIX_WAVE);
+    let waves_n = block_tile_n / wn;
+    (
+        wave / waves_n * wm + lane / MATRIX_TILE * MATRIX_ROWS_A_LANE,
+        wave % waves_n * wn + lane % MATRIX_TILE,
+    )
+}
+
+macro_rules! matrix_policy {
+    ($(#[$doc:meta])* $name:ident, $text:literal, $element:ty, $k_step:literal) => {
+        $(#[$doc])*
+        ///
+        /// WM and WN are the rows and columns of C that a wave of 64 lanes computes, multiples of 16;
+        /// a lane holds 4 rows of one column of each 16×16 block, so its share counts as a thread tile
+        /// of WM/4 × WN/16.
+        #[derive(Clone, Copy, Debug, Default)]
+        #[allow(clippy::exhaustive_structs, reason = "a zero-sized policy tag")]
+        pub struct $name<const WM: usize, const WN: usize>;
+
+        impl<const WM: usize, const WN: usize> ComputePolicy for $name<WM, WN> {
+            const NAME: &'static str = $text;
+            const THREAD_TILE_M: usize = {
+                assert!(
+                    WM > 0 && WM.is_multiple_of(MATRIX_TILE),
+                    "WM must be a positive multiple of 16: a wave computes whole 16×16 blocks"
+                );
+                WM / (MATRIX_TILE / MATRIX_ROWS_A_LANE)
+            };
+            const THREAD_TILE_N: usize = {
+                assert!(
+                    WN > 0 && WN.is_multiple_of(MATRIX_TILE),
+                    "WN must be a positive multiple of 16: a wave computes whole 16×16 blocks"
+                );
+                WN / MATRIX_TILE
+            };
+            const EFFECTIVE_LANES: usize = MATRIX_WAVE;
+            const K_STEP: usize = $k_step;
+            const MULTIPLY: Multiply = Multiply::$name;
+            type ElemA = $element;
+            type ElemB = $element;
+            type Accumulator = f32;
+
+            fn thread_tile_offset(tid: usize, block_tile_n: usize) -> (usize, usize) {
+                matrix_offset(tid, block_tile_n, [WM, WN])
+            }
+        }
+    };
+}
+
+matrix_policy!(
+    /// f32 on the matrix cores of CDNA3 and CDNA4, with the precision of fused multiply-adds.
+    MfmaF32, "mfma-f32", f32, 4
+);
+matrix_policy!(
+    /// f32 cut to 10 bits of fraction on the matrix cores of CDNA3, which CDNA4 no longer has.
+    MfmaXf32, "mfma-xf32", f32, 8
+);
+matrix_policy!(
+    /// f16 operands on the matrix cores of CDNA3 and CDNA4, accumulated in f32.
+    MfmaF16, "mfma-f16", f16, 32
+);
+
+/// The element type a policy's fragments have.
+#[must_use]
+pub(super) const fn element<C: ComputePolicy>() -> ElementType {
+    <C::ElemA as Element>::TYPE
+}
+
 /// The element type a policy accumulates in.
 #[must_use]
 pub(super) const fn accumulator<C: ComputePolicy>() -> ElementType {
     <C::Accumulator as Element>::TYPE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::{KernelConfig, SingleBuffer};
+
+    /// Every output of a 128×96 block belongs to one lane: 4 rows of one column of each 16×16 block.
+    #[test]
+    fn matrix_lanes_share_out_the_block() {
+        type Policy = MfmaF16<64, 48>;
+        let config = KernelConfig::of::<SingleBuffer<128, 96, 32>, Policy>();
+        assert_eq!(config.workgroup_threads(), 256);
+        let mut owners = vec![0; 128 * 96];
+        for tid in 0..256 {
+            let (row, col) = Policy::thread_tile_offset(tid, 96);
+            for (block_row, block_col) in (0..4).flat_map(|i| (0..3).map(move |j| (i, j))) {
+                for i in 0..4 {
+                    owners[(row + 16 * block_row + i) * 96 + col + 16 * block_col] += 1;
+                }
+            }
+        }
+        assert!(owners.iter().all(|&count| count == 1));
+    }
+
+    #[test]
+    fn scalar_threads_share_out_the_block() {
+        let mut owners = vec![0; 32 * 64];
+        for tid in 0..(32 / 4) * (64 / 8) {
+            let (row, col) = ScalarFma::<4, 8>::thread_tile_offset(tid, 64);
+            for (i, j) in (0..4).flat_map(|i| (0..8).map(move |j| (i, j))) {
+                owners[(row + i) * 64 + col + j] += 1;
+            }
+        }
+        assert!(owners.iter().all(|&count| count == 1));
+    }
 }

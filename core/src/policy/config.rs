@@ -56,6 +56,8 @@ pub struct ComputeConfig {
     pub k_step: usize,
     /// The multiply-accumulate.
     pub multiply: Multiply,
+    /// Element type of the fragments, and of the tiles they are read from.
+    pub element: ElementType,
     /// Element type of the accumulator.
     pub accumulator: ElementType,
 }
@@ -138,6 +140,16 @@ impl KernelConfig {
                 "THREAD_TILE_M, THREAD_TILE_N, K_TILE_SIZE and PAD must be multiples of 4: the policy computes in vectors of four"
             );
             assert!(
+                !C::MULTIPLY.is_matrix() || C::EFFECTIVE_LANES == 64,
+                "EFFECTIVE_LANES must be 64: the lanes of a wave share a matrix instruction's outputs"
+            );
+            assert!(
+                !C::MULTIPLY.is_matrix()
+                    || (T::BLOCK_TILE_M.is_multiple_of(4 * C::THREAD_TILE_M)
+                        && T::BLOCK_TILE_N.is_multiple_of(compute::MATRIX_TILE * C::THREAD_TILE_N)),
+                "BLOCK_TILE_M and BLOCK_TILE_N must be multiples of the wave's WM and WN: whole waves cover the block"
+            );
+            assert!(
                 T::BLOCK_TILE_M.is_multiple_of(C::THREAD_TILE_M),
                 "BLOCK_TILE_M must be a multiple of THREAD_TILE_M: whole thread tiles cover the block"
             );
@@ -174,6 +186,7 @@ impl KernelConfig {
                 effective_lanes: C::EFFECTIVE_LANES,
                 k_step: C::K_STEP,
                 multiply: C::MULTIPLY,
+                element: compute::element::<C>(),
                 accumulator: compute::accumulator::<C>(),
             },
         }
@@ -191,8 +204,9 @@ impl KernelConfig {
         self.tile.block_tile_n / self.compute.thread_tile_n
     }
 
-    /// Bytes of workgroup memory: NUM_BUFFERS pairs of tiles of the accumulator's width, each line
-    /// PAD elements longer than it has elements; 0 for direct loads.
+    /// Bytes of workgroup memory: NUM_BUFFERS pairs of tiles of the fragments' element type, each line
+    /// PAD elements longer than it has elements; 0 for direct loads (a backend whose direct loads fill
+    /// tiles counts those itself).
     #[must_use]
     pub const fn workgroup_bytes(&self) -> usize {
         let tile = &self.tile;
@@ -202,7 +216,7 @@ impl KernelConfig {
             (Staging::Workgroup, TileOrder::KInner) => (m + n) * (k + tile.pad),
             (Staging::Workgroup, TileOrder::KOuter) => (m + n + 2 * tile.pad) * k,
         };
-        tile.num_buffers * elements * self.compute.accumulator.size()
+        tile.num_buffers * elements * self.compute.element.size()
     }
 
     /// The same kernel with its K strip halved until the tiles fit `limit` bytes of workgroup memory.

@@ -25,7 +25,9 @@ mod compute;
 mod config;
 mod tile;
 
-pub use compute::{ComputePolicy, Multiply, ScalarFma, ScalarMac, VectorFma, VectorMac};
+pub use compute::{
+    ComputePolicy, MfmaF16, MfmaF32, MfmaXf32, Multiply, ScalarFma, ScalarMac, VectorFma, VectorMac,
+};
 pub use config::{ComputeConfig, KernelConfig, TileConfig};
 pub use tile::{
     DirectLoad, RegisterPrefetch, SingleBuffer, SoftwareDoubleBuffer, Staging, Strip, TileAction,

@@ -45,7 +45,8 @@ pub enum TileOrder {
 pub enum Staging {
     /// Through tiles in workgroup memory.
     Workgroup,
-    /// Straight from global memory to registers.
+    /// By the shortest way a backend has: straight from global memory to registers (WGSL), or from
+    /// global memory to tiles past the registers (HIP on CDNA).
     Direct,
 }
 
@@ -149,7 +150,10 @@ impl<const BM: usize, const BN: usize, const KT: usize, const W: usize> TilePoli
     }
 }
 
-/// No tiles: every thread reads its fragments from global memory, the caches do the sharing.
+/// The shortest way to the fragments. In WGSL there are no tiles: every thread reads its fragments from
+/// global memory, the caches do the sharing, and the hooks have nothing to do. On CDNA the loads fill
+/// one pair of tiles in workgroup memory without passing through registers, between the barriers of
+/// [`SingleBuffer`].
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(clippy::exhaustive_structs, reason = "a zero-sized policy tag")]
 pub struct DirectLoad<const BM: usize, const BN: usize, const KT: usize>;

@@ -1,7 +1,7 @@
 //! The policies of the library, and one of the user's own.
 
 use lapidary_core::policy::{
-    DirectLoad, KernelConfig, ScalarFma, ScalarMac, SingleBuffer, SoftwareDoubleBuffer, Strip,
+    DirectLoad, KernelConfig, MfmaF16, MfmaF32, MfmaXf32, ScalarFma, ScalarMac, SingleBuffer, SoftwareDoubleBuffer, Strip,
     TileAction, TilePolicy,
 };
 
@@ -35,6 +35,12 @@ fn main() {
     assert_eq!(config.workgroup_threads(), 256);
     let config = KernelConfig::of::<DirectLoad<64, 64, 4>, ScalarFma<2, 2>>();
     assert_eq!(config.workgroup_threads(), 1024);
+    let config = KernelConfig::of::<DirectLoad<128, 128, 16>, MfmaF32<64, 64>>();
+    assert_eq!(config.workgroup_threads(), 256);
+    let config = KernelConfig::of::<SingleBuffer<64, 256, 16>, MfmaXf32<64, 64>>();
+    assert_eq!(config.workgroup_threads(), 256);
+    let config = KernelConfig::of::<SoftwareDoubleBuffer<64, 64, 32>, MfmaF16<32, 64>>();
+    assert_eq!((config.workgroup_threads(), config.workgroup_bytes()), (128, 16 * 1024));
     let config = KernelConfig::of::<Own, ScalarFma<4, 4>>();
     assert_eq!(config.workgroup_threads(), 128);
 }

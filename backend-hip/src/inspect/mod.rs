@@ -10,12 +10,18 @@
 //!
 //! with `loop.s` the loop's instructions without branches ([`HotLoop::for_mca`]).
 
-use std::collections::HashMap;
+mod loops;
+#[cfg(feature = "emulator")]
+mod object;
+mod occupancy;
+
 use std::io::Write;
 use std::process::{Command, Stdio};
 
 use crate::error::HipError;
 use crate::target::Target;
+
+pub use occupancy::{Limit, Occupancy};
 
 /// Registers and memory of a kernel, from the metadata of its assembly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -55,17 +61,6 @@ impl Resources {
             lds: field(".group_segment_fixed_size:")?,
         })
     }
-
-    /// Waves that the registers let a SIMD of CDNA3 or CDNA4 hold: 512 registers, handed out in
-    /// eights, at most eight waves.
-    #[must_use]
-    pub const fn waves_per_simd(&self) -> u32 {
-        let granted = self.vgprs.next_multiple_of(8);
-        match 512u32.checked_div(granted) {
-            Some(waves) if waves < 8 => waves,
-            _ => 8,
-        }
-    }
 }
 
 /// Instructions of a loop by kind.
@@ -74,6 +69,8 @@ impl Resources {
 pub struct Mix {
     /// Matrix instructions.
     pub mfma: usize,
+    /// Fused multiply-adds of the vector unit.
+    pub fma: usize,
     /// LDS reads.
     pub lds_read: usize,
     /// LDS writes.
@@ -111,6 +108,8 @@ impl Mix {
             let name = instruction.split_whitespace().next().unwrap_or_default();
             let slot = if name.starts_with("v_mfma") || name.starts_with("v_smfmac") {
                 &mut mix.mfma
+            } else if ["v_fma_", "v_fmac_", "v_pk_fma_"].iter().any(|fma| name.starts_with(fma)) {
+                &mut mix.fma
             } else if name.starts_with("ds_read") {
                 &mut mix.lds_read
             } else if name.starts_with("ds_write") {
@@ -149,6 +148,7 @@ impl Mix {
     #[must_use]
     pub const fn total(&self) -> usize {
         self.mfma
+            + self.fma
             + self.lds_read
             + self.lds_write
             + self.load
@@ -171,63 +171,37 @@ impl Mix {
     }
 }
 
-/// The innermost loop with the most matrix instructions.
+/// The loop that a kernel spends its time in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HotLoop {
-    /// Its instructions, comments removed.
+    /// Its instructions, comments removed, without those of loops inside it.
     pub instructions: Vec<String>,
     /// The same, counted.
     pub mix: Mix,
 }
 
 impl HotLoop {
-    /// Finds the hot loop in clang's assembly: among the loops that hold no other loop, the one with
-    /// the most matrix instructions, the shorter of two equal ones.
+    /// Finds the hot loop in clang's assembly: the loop with the most matrix instructions, else the most
+    /// fused multiply-adds, the shorter of two equal ones. Loops that hold others count where no
+    /// innermost loop multiplies.
     ///
     /// # Errors
-    /// [`HipError::Inspect`] if no loop has a matrix instruction.
+    /// [`HipError::Inspect`] if no loop multiplies.
     pub fn of(assembly: &str) -> Result<Self, HipError> {
-        let lines: Vec<&str> = assembly
-            .lines()
-            .map(|line| line.split(';').next().unwrap_or_default().trim())
-            .collect();
-        let labels: HashMap<&str, usize> = lines
-            .iter()
-            .enumerate()
-            .filter_map(|(at, line)| Some((line.strip_suffix(':')?, at)))
-            .collect();
-        let loops: Vec<(usize, usize)> = lines
-            .iter()
-            .enumerate()
-            .filter(|(_, line)| line.starts_with("s_branch") || line.starts_with("s_cbranch"))
-            .filter_map(|(end, line)| {
-                let start = *labels.get(line.split_whitespace().nth(1)?)?;
-                (start < end).then_some((start, end))
+        loops::loops(assembly)
+            .into_iter()
+            .map(|found| {
+                let mix = Mix::of(&found.own);
+                (found.innermost, Self { instructions: found.own, mix })
             })
-            .collect();
-        loops
-            .iter()
-            .filter(|&&(start, end)| {
-                !loops
-                    .iter()
-                    .any(|&inner| inner != (start, end) && start <= inner.0 && inner.1 <= end)
+            .filter(|(_, hot)| hot.mix.mfma + hot.mix.fma > 0)
+            .max_by_key(|(innermost, hot)| {
+                (*innermost, hot.mix.mfma, hot.mix.fma, usize::MAX - hot.mix.total())
             })
-            .map(|&(start, end)| {
-                let instructions: Vec<String> = lines[start..=end]
-                    .iter()
-                    .filter(|line| {
-                        !line.is_empty() && !line.starts_with('.') && !line.ends_with(':')
-                    })
-                    .map(|&line| line.to_owned())
-                    .collect();
-                let mix = Mix::of(&instructions);
-                Self { instructions, mix }
-            })
-            .filter(|hot| hot.mix.mfma > 0)
-            .max_by_key(|hot| (hot.mix.mfma, usize::MAX - hot.mix.total()))
+            .map(|(_, hot)| hot)
             .ok_or_else(|| HipError::Inspect {
-                what: "the assembly has no loop with a matrix instruction".into(),
+                what: "the assembly has no loop with a matrix instruction or multiply-add".into(),
             })
     }
 
@@ -366,11 +340,9 @@ kernel:
     }
 
     #[test]
-    fn resources_and_occupancy() {
+    fn resources_are_read_from_metadata() {
         let resources = Resources::of(ASSEMBLY).expect("metadata");
         assert_eq!((resources.vgprs, resources.lds), (166, 16384));
-        let waves = |vgprs| Resources { vgprs, ..resources }.waves_per_simd();
-        assert_eq!([64, 72, 96, 128, 168, 170, 256, 512].map(waves), [8, 7, 5, 4, 3, 2, 2, 1]);
         assert!(Resources::of("nothing").is_err());
     }
 

@@ -1,0 +1,161 @@
+//! B packed for repeated use.
+
+use std::sync::Arc;
+
+use lapidary_core::{Error, Operand, Placement, Problem, Tensor, TensorSlice};
+
+use crate::decide::Product;
+use crate::device::Hip;
+use crate::passes::{PackAArgs, PackAConfig};
+use crate::plan::HipPlan;
+use crate::preshuffle::{PackedB, PackedLayout};
+use crate::tensor::{HipTensor, Memory};
+
+/// B on the device in a kernel's own layout; a plan of another layout refuses it.
+#[derive(Clone, Debug)]
+pub struct HipPackedB {
+    memory: Option<Arc<Memory>>,
+    form: Form,
+}
+
+/// How B lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// As the matrix-core kernel reads it.
+    Preshuffled(PackedLayout),
+    /// Rows without gaps, for the kernels of the course: B's sizes, and elements from row to row.
+    Rows { k: usize, n: usize, batch: usize, row: usize },
+    /// The plan does not read B.
+    Unread,
+}
+
+impl Form {
+    fn describe(&self) -> String {
+        match self {
+            Self::Preshuffled(layout) => layout.describe(),
+            Self::Rows { k, n, batch, row } => {
+                format!("{k}x{n} in rows of {row} elements, batch {batch}")
+            }
+            Self::Unread => "nothing, for a product that does not read B".into(),
+        }
+    }
+}
+
+/// Where a packed B lies, for a launch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PackedPlace {
+    pub(crate) address: u64,
+    /// Elements from row to row, where B lies in rows.
+    pub(crate) row: usize,
+}
+
+impl HipPackedB {
+    /// Checks that a plan reads this layout, and says where it lies.
+    pub(crate) fn place(&self, hip: &Hip, plan: &HipPlan) -> Result<PackedPlace, Error> {
+        let mismatch =
+            |expected: String| Error::PackedMismatch { found: self.form.describe(), expected };
+        let problem = &plan.problem;
+        match (&plan.decision.product, &self.form) {
+            (Product::None, _) => {}
+            (Product::Preshuffle(product), Form::Preshuffled(layout)) => {
+                let batch = plan.decision.b.map_or(problem.batch, |layout| layout.batch);
+                layout
+                    .check(&product.config, problem.k, problem.n, batch)
+                    .map_err(|error| hip.inner.error(error))?;
+            }
+            (Product::Step(_), form) if *form == rows(problem) => {}
+            (Product::Step(_), _) => return Err(mismatch(rows(problem).describe())),
+            (Product::Preshuffle(_), _) => {
+                let needed = plan.decision.b.map(|layout| layout.describe());
+                return Err(mismatch(needed.unwrap_or_default()));
+            }
+        }
+        let Some(memory) = &self.memory else {
+            return Ok(PackedPlace { address: 0, row: 0 });
+        };
+        if !memory.is_on(hip) {
+            return Err(mismatch("a packed B on this device".into()));
+        }
+        let row = if let Form::Rows { row, .. } = self.form { row } else { 0 };
+        Ok(PackedPlace { address: memory.address, row })
+    }
+}
+
+/// The form that a step's B takes.
+fn rows(problem: &Problem) -> Form {
+    let Problem { k, n, batch, .. } = *problem;
+    Form::Rows { k, n, batch, row: pack_rows(problem).row_bytes(n) / problem.b.size() }
+}
+
+/// The pass that gives B rows without gaps: B's rows are copied as A's are.
+fn pack_rows(problem: &Problem) -> PackAConfig {
+    PackAConfig { target: crate::target::Target::Gfx942, element: problem.b, lanes_along_m: false }
+}
+
+impl Hip {
+    /// Copies a B that was packed on the host to the device.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], or a device error.
+    pub fn upload_packed_b(&self, packed: &PackedB) -> Result<HipPackedB, Error> {
+        let memory = Memory::allocate(self, packed.bytes().len() as u64, "packed B")?;
+        if !packed.bytes().is_empty() {
+            self.inner
+                .runtime
+                .write(memory.address, packed.bytes(), self.stream)
+                .map_err(|error| self.inner.error(error))?;
+        }
+        Ok(HipPackedB { memory: Some(memory), form: Form::Preshuffled(*packed.layout()) })
+    }
+
+    pub(crate) fn make_packed_b(
+        &self,
+        plan: &HipPlan,
+        b: TensorSlice<'_, HipTensor>,
+    ) -> Result<HipPackedB, Error> {
+        plan.check_owner(self)?;
+        let problem = &plan.problem;
+        if plan.decision.product == Product::None {
+            return Ok(HipPackedB { memory: None, form: Form::Unread });
+        }
+        if b.tensor.element() != problem.b {
+            return Err(Error::ElementTypeMismatch {
+                operand: Operand::B,
+                found: b.tensor.element(),
+                expected: problem.b,
+            });
+        }
+        self.check_tensor(b.tensor)?;
+        let place =
+            Placement { offset: b.offset, shape: problem.b_shape(), layout: problem.b_layout };
+        place.check_bounds(b.tensor.len())?;
+        place.check_packed(problem.b)?;
+        let from = b.tensor.address_of(b.offset);
+        if let Some(layout) = plan.decision.b {
+            let bytes = layout.matrix_bytes().unwrap_or(0) as u64 * layout.batch as u64;
+            let memory = Memory::allocate(self, bytes, "packed B")?;
+            self.launch_pack_b(plan, &layout, from, memory.address)?;
+            return Ok(HipPackedB { memory: Some(memory), form: Form::Preshuffled(layout) });
+        }
+        let config = PackAConfig { target: self.target(), ..pack_rows(problem) };
+        let row_bytes = config.row_bytes(problem.n);
+        let bytes = row_bytes as u64 * problem.k as u64 * problem.batch as u64;
+        let memory = Memory::allocate(self, bytes, "packed B")?;
+        let limit = || Error::LimitExceeded {
+            what: "the largest of N, K and batch, or 16-byte pieces of B",
+            requested: u128::from(bytes / 16),
+            limit: u128::from(u32::MAX),
+        };
+        let args = PackAArgs {
+            from,
+            to: memory.address,
+            row_stride: problem.b_layout.row_stride as i64,
+            k_stride: problem.b_layout.col_stride as i64,
+            batch_stride: problem.b_layout.batch_stride as i64,
+            ..PackAArgs::sizes(&config, [problem.k, problem.n], problem.batch).ok_or_else(limit)?
+        };
+        let kernel = self.inner.kernel(&config.request(), "pack_a")?;
+        self.launch(&kernel, args.launch().ok_or_else(limit)?, bytemuck::bytes_of(&args))?;
+        Ok(HipPackedB { memory: Some(memory), form: rows(problem) })
+    }
+}

@@ -1,0 +1,4 @@
+//! `Gemm::<Hip>` on both emulated targets, every check on, against the oracle.
+
+mod exact;
+mod support;
