@@ -5,11 +5,12 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
-use lapidary_conformance::adapter::{Adapter, CpuAdapter, WgslAdapter};
+use lapidary_conformance::adapter::{Adapter, CpuAdapter, HipAdapter, WgslAdapter};
 use lapidary_conformance::file;
 use lapidary_conformance::report::{Markdown, Report};
 use lapidary_conformance::suite::{self, Mode, Options, Share};
 use lapidary_conformance::tier::Tier;
+use lapidary_hip::Target;
 use lapidary_wgsl::{AdapterChoice, WgslOptions};
 
 use crate::failure::Failure;
@@ -24,7 +25,7 @@ use crate::progress::Parts;
 /// follow. Each failure is shrunk and printed with the command that runs it alone.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Check this backend only (several times for several); all there are by default
+    /// Check this backend only (several times for several); by default the CPU, WGSL and both emulators
     #[arg(long, value_enum)]
     backend: Vec<Which>,
     /// The adapter of the WGSL backend: an index, a part of its name, or pci:ADDRESS
@@ -66,16 +67,25 @@ pub(crate) struct Arguments {
 enum Which {
     Cpu,
     Wgsl,
+    /// The emulator of CDNA3
+    Gfx942,
+    /// The emulator of CDNA4
+    Gfx950,
+    /// A ROCm device
+    Rocm,
 }
 
 impl Which {
-    const ALL: [Self; 2] = [Self::Cpu, Self::Wgsl];
+    /// What runs where nothing is asked for.
+    const ALL: [Self; 4] = [Self::Cpu, Self::Wgsl, Self::Gfx942, Self::Gfx950];
 
     /// Generated cases: the CPU's are a quarter at most.
     fn share(self, mode: Mode) -> Share {
         let (quick, full, per_build) = match self {
             Self::Cpu => (700, 7_000, 4),
-            Self::Wgsl => (1_300, 15_000, 4),
+            Self::Wgsl => (1_300, 17_000, 4),
+            Self::Gfx942 | Self::Gfx950 => (600, 3_500, 6),
+            Self::Rocm => (2_000, 20_000, 6),
         };
         Share { cases: if mode == Mode::Full { full } else { quick }, per_build }
     }
@@ -151,5 +161,8 @@ fn open(which: Which, arguments: &Arguments) -> Result<Box<dyn Adapter>, lapidar
             }
             Box::new(WgslAdapter::open(&options)?)
         }
+        Which::Gfx942 => Box::new(HipAdapter::emulated(Target::Gfx942)?),
+        Which::Gfx950 => Box::new(HipAdapter::emulated(Target::Gfx950)?),
+        Which::Rocm => Box::new(HipAdapter::rocm()?),
     })
 }

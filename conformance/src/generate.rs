@@ -98,8 +98,8 @@ struct Build {
 /// Builds such that every kernel meets every combination of types that it has and every epilogue, and
 /// every combination of types meets every epilogue, then more of them at random up to `at_least`.
 ///
-/// Greedy: of some random candidates that cover an uncovered pair, one whose program is compiled
-/// already, and of these the one that covers most.
+/// Greedy: of some random candidates that cover an uncovered pair, one with the most that was not met
+/// at all, then one whose program is compiled already, then the one that covers most.
 fn builds(adapter: &dyn Adapter, at_least: usize, random: &mut Random) -> Vec<Build> {
     let mut all = Vec::new();
     for types in adapter.types() {
@@ -108,7 +108,9 @@ fn builds(adapter: &dyn Adapter, at_least: usize, random: &mut Random) -> Vec<Bu
                 let mut spec = Spec::new("build", "build", [1, 1, 32]);
                 spec.types = types.elements;
                 spec.block_scales = types.block_scales;
-                if set_epilogue(&mut spec, epilogue, adapter.has_scales()) {
+                let has_epilogue = set_epilogue(&mut spec, epilogue, adapter.has_scales());
+                // Without a product every kernel is the same one.
+                if has_epilogue && (spec.alpha != 0.0 || kernel == KernelChoice::Auto) {
                     all.push(Build { types, kernel, epilogue });
                 }
             }
@@ -130,7 +132,11 @@ fn builds(adapter: &dyn Adapter, at_least: usize, random: &mut Random) -> Vec<Bu
         set_epilogue(&mut spec, build.epilogue, adapter.has_scales());
         adapter.program(&build.kernel, &spec)
     };
+    let singles = |build: &Build| {
+        [format!("{:?}", build.types), build.kernel.name(), build.epilogue.to_string()]
+    };
     let mut programs = HashSet::new();
+    let mut unseen: HashSet<String> = all.iter().flat_map(singles).collect();
     let mut uncovered: HashSet<String> = all.iter().flat_map(pairs).collect();
     let mut chosen = Vec::new();
     while !all.is_empty() && (!uncovered.is_empty() || chosen.len() < at_least) {
@@ -141,7 +147,8 @@ fn builds(adapter: &dyn Adapter, at_least: usize, random: &mut Random) -> Vec<Bu
         };
         let score = |index: &usize| {
             let news = news(index);
-            (news.min(1), programs.contains(&program(&all[*index])), news)
+            let unseen = singles(&all[*index]).iter().filter(|x| unseen.contains(*x)).count();
+            (news.min(1), unseen, programs.contains(&program(&all[*index])), news)
         };
         let Some(best) = candidates.into_iter().max_by_key(score) else { break };
         let best = match (news(&best), uncovered.is_empty()) {
@@ -151,6 +158,9 @@ fn builds(adapter: &dyn Adapter, at_least: usize, random: &mut Random) -> Vec<Bu
         };
         let build = all.swap_remove(best);
         programs.insert(program(&build));
+        for single in singles(&build) {
+            unseen.remove(&single);
+        }
         for pair in pairs(&build) {
             uncovered.remove(&pair);
         }
@@ -174,11 +184,23 @@ pub fn generate(adapter: &dyn Adapter, count: usize, per_build: usize, seed: u64
     // A round gives every build `per_build` items; the first covers all builds.
     while items.len() < count && turn < 64 * builds.len().max(1) {
         let build = builds[turn % builds.len()];
+        // Where a layout is compiled for, a build has one of them and all shapes.
+        let layout = turn * 5 % LAYOUTS.len();
+        let places = |index: usize| match adapter.compiles_for_layouts() {
+            true => layout * ShapeClass::ALL.len() + index * 5 % ShapeClass::ALL.len(),
+            false => index * 89 % total,
+        };
         for _ in 0..per_build {
-            let place = items.len() * 89 % total;
+            let place = places(items.len());
             // A combination that cannot be had makes room for the next one.
             let item = (0..total).find_map(|skip| {
-                let place = (place + skip) % total;
+                let place = match adapter.compiles_for_layouts() {
+                    true => {
+                        place / ShapeClass::ALL.len() * ShapeClass::ALL.len()
+                            + (place + skip) % ShapeClass::ALL.len()
+                    }
+                    false => (place + skip) % total,
+                };
                 let item = compose(adapter, build, place, items.len())?;
                 seen.insert(item.class()).then_some(item)
             });
@@ -196,6 +218,10 @@ pub fn generate(adapter: &dyn Adapter, count: usize, per_build: usize, seed: u64
 fn compose(adapter: &dyn Adapter, build: Build, place: usize, index: usize) -> Option<Item> {
     let class = ShapeClass::ALL[place % ShapeClass::ALL.len()];
     let layouts = LAYOUTS[place / ShapeClass::ALL.len()];
+    let nothing = matches!(class, ShapeClass::Empty | ShapeClass::NoProduct);
+    if nothing && build.kernel != KernelChoice::Auto {
+        return None;
+    }
     let shapes = class.shapes(build.types.block_scales);
     let reach = adapter.reach();
     let fits =

@@ -196,8 +196,8 @@ fn cases(
     for (index, outcome) in outcomes {
         let Some(item) = items.get(index) else { continue };
         report.cases += 1;
-        distinct.insert(item.class());
         let name = outcome.kernel.clone().unwrap_or_else(|| item.kernel.name());
+        distinct.insert(format!("{name} {}", item.spec.class()));
         let kernel = report.kernels.entry(name).or_insert_with(KernelReport::default);
         kernel.cases += 1;
         kernel.metrics.merge(&outcome.metrics);

@@ -6,6 +6,8 @@
 
 mod cpu;
 mod execute;
+#[cfg(feature = "hip")]
+mod hip;
 #[cfg(feature = "wgsl")]
 mod wgsl;
 
@@ -16,8 +18,26 @@ use crate::spec::{Route, Spec};
 
 pub use cpu::CpuAdapter;
 pub use execute::execute_on;
+#[cfg(feature = "hip")]
+pub use hip::HipAdapter;
 #[cfg(feature = "wgsl")]
 pub use wgsl::WgslAdapter;
+
+/// Whether A's elements are adjacent along K and its rows, upwards, and matrices a multiple of `width`
+/// elements apart.
+pub(crate) fn has_rows(case: &Case, width: usize) -> bool {
+    let (problem, layout) = (&case.problem, case.problem.a_layout);
+    let whole = |stride: isize| stride.unsigned_abs().is_multiple_of(width);
+    (problem.k <= 1 || layout.col_stride == 1)
+        && (problem.m <= 1 || (layout.row_stride >= 0 && whole(layout.row_stride)))
+        && (problem.batch <= 1 || whole(layout.batch_stride))
+}
+
+/// Whether A's rows are such and its first element is at a multiple of `width`: what vector loads of
+/// that width need.
+pub(crate) fn has_vectors(case: &Case, width: usize) -> bool {
+    has_rows(case, width) && case.a.placement().offset.is_multiple_of(width)
+}
 
 /// One combination of element types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -73,8 +93,8 @@ impl Promises {
 pub enum Refusal {
     /// The kernel asked for cannot run this problem.
     KernelUnsuitable,
-    /// The operands do not allow the loads asked for.
-    Misaligned,
+    /// The operands' strides or addresses do not allow the vector loads asked for.
+    Loads,
     /// A limit of the device is exceeded.
     LimitExceeded,
     /// The backend lacks an element type, or the combination.
@@ -89,7 +109,9 @@ impl Refusal {
     pub const fn matches(self, error: &Error) -> bool {
         match self {
             Self::KernelUnsuitable => matches!(error, Error::KernelUnsuitable { .. }),
-            Self::Misaligned => matches!(error, Error::Misaligned { .. }),
+            Self::Loads => {
+                matches!(error, Error::Misaligned { .. } | Error::KernelUnsuitable { .. })
+            }
             Self::LimitExceeded => matches!(error, Error::LimitExceeded { .. }),
             Self::ElementType => matches!(
                 error,
@@ -104,7 +126,7 @@ impl Refusal {
     pub const fn name(self) -> &'static str {
         match self {
             Self::KernelUnsuitable => "the kernel cannot run this problem",
-            Self::Misaligned => "the operands do not allow vector loads of this width",
+            Self::Loads => "the operands do not allow vector loads of this width",
             Self::LimitExceeded => "past a limit of the device",
             Self::ElementType => "the backend lacks the element type",
             Self::Scales => "the backend lacks scales",
@@ -221,6 +243,11 @@ pub trait Adapter: Sync {
     /// default is a program for each kernel, types and epilogue.
     fn program(&self, kernel: &KernelChoice, spec: &Spec) -> String {
         format!("{} {} {}", kernel.name(), spec.type_name(), spec.epilogue_name())
+    }
+
+    /// Whether what is compiled depends on layouts as well. The default is no.
+    fn compiles_for_layouts(&self) -> bool {
+        false
     }
 
     /// Orders of workgroups, other than the device's own, that results must not depend on. The default

@@ -5,7 +5,9 @@ use lapidary_core::testing::Case;
 use lapidary_core::{Backend, DeviceInfo, ElementType, Error, KernelChoice};
 use lapidary_wgsl::{ShaderRewrite, Wgsl, WgslOptions};
 
-use super::{Adapter, Executed, Expectation, Job, Order, Promises, Refusal, Types, execute_on};
+use super::{
+    Adapter, Executed, Expectation, Job, Order, Promises, Refusal, Types, execute_on, has_vectors,
+};
 use crate::spec::{Route, Spec};
 
 /// A device for WGSL, and the same adapter with the workgroups of every dispatch reversed.
@@ -132,7 +134,7 @@ impl Adapter for WgslAdapter {
             .filter(|kernel| *kernel != KernelChoice::Auto)
             .map(KernelChoice::name)
             .collect();
-        names.push("pack_output".into());
+        names.push("epilogue_only".into());
         names.sort();
         names.dedup();
         names
@@ -153,20 +155,13 @@ impl Adapter for WgslAdapter {
             && problem.reads_factors()
             && !problem.is_empty()
         {
-            let layout = problem.a_layout;
-            if problem.k > 1 && layout.col_stride != 1 {
-                return Expectation::Refused(Refusal::KernelUnsuitable);
-            }
-            let whole = |stride: isize| stride % width as isize == 0;
-            let place = case.a.placement();
-            let end = place.span().map_or(0, |span| span.end);
-            if (problem.m > 1 && !whole(layout.row_stride))
-                || (problem.batch > 1 && !whole(layout.batch_stride))
-                || !place.offset.is_multiple_of(width)
-                || end.next_multiple_of(width) * case.a.element().size()
-                    > (case.a.len() * case.a.element().size()).next_multiple_of(4)
-            {
-                return Expectation::Refused(Refusal::Misaligned);
+            // A vector that reaches past the end of A's buffer would be cut off; buffers are whole words.
+            let size = case.a.element().size();
+            let end = case.a.placement().span().map_or(0, |span| span.end);
+            let fits =
+                end.next_multiple_of(width) * size <= (case.a.len() * size).next_multiple_of(4);
+            if !(fits && has_vectors(case, width)) {
+                return Expectation::Refused(Refusal::Loads);
             }
         }
         Expectation::Runs

@@ -174,7 +174,7 @@ impl Metrics {
             }
             let error = (value - expected).abs();
             let place = || format!("{} at {at}, K {}", spec.name, problem.k);
-            if tier == Tier::WorstCase {
+            if tier == Tier::WorstCase && output.is_float() {
                 let bound = reference.bound(index);
                 if error > 0.0 && bound.is_finite() && bound > 0.0 {
                     self.worst_ratio.raise(error / bound, place);

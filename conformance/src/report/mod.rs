@@ -79,7 +79,7 @@ pub struct BackendReport {
     pub properties: Vec<(String, String)>,
     /// Cases run, refused and skipped ones included.
     pub cases: usize,
-    /// Of these, distinct by kernel, shape class, layouts, types, epilogue and route.
+    /// Of these, distinct by the kernel that ran, shape class, layouts, types, epilogue and route.
     pub distinct: usize,
     /// By the plans' own names of kernels.
     pub kernels: BTreeMap<String, KernelReport>,
