@@ -42,7 +42,7 @@ pub use limits::DeviceLimits;
 pub use pack::WgslPackedB;
 pub use plan::WgslPlan;
 #[cfg(feature = "testing")]
-pub use rewrite::ShaderRewrite;
+pub use rewrite::{SHADERS, ShaderRewrite};
 pub use tensor::WgslTensor;
 
 pub use lapidary_core as core;

@@ -26,3 +26,38 @@ impl fmt::Debug for ShaderRewrite {
         f.write_str("ShaderRewrite")
     }
 }
+
+macro_rules! shaders {
+    ($($path:literal),* $(,)?) => {
+        &[$(($path, include_str!(concat!("../shaders/", $path)))),*]
+    };
+}
+
+/// Every shader file: its path in `shaders/`, and its text, which modules contain as it stands.
+pub const SHADERS: &[(&str, &str)] = shaders![
+    "1_naive.wgsl",
+    "2_workgroup_tile.wgsl",
+    "3_register_tile.wgsl",
+    "4_buffered.wgsl",
+    "5_vectorized.wgsl",
+    "6_occupancy.wgsl",
+    "7_generic.wgsl",
+    "activation/gelu_erf.wgsl",
+    "activation/gelu_tanh.wgsl",
+    "activation/none.wgsl",
+    "activation/relu.wgsl",
+    "activation/silu.wgsl",
+    "compute/scalar.wgsl",
+    "element/bf16.wgsl",
+    "element/f16.wgsl",
+    "element/f32.wgsl",
+    "element/i32.wgsl",
+    "element/i8.wgsl",
+    "epilogue.wgsl",
+    "pack_b.wgsl",
+    "pack_output.wgsl",
+    "tile/direct.wgsl",
+    "tile/double_buffer.wgsl",
+    "tile/single_buffer.wgsl",
+    "tile/workgroup.wgsl",
+];

@@ -34,8 +34,8 @@ pub enum FileError {
         /// The name.
         name: String,
     },
-    /// A case without a reason.
-    #[error("{file}: case {name:?} gives no reason")]
+    /// A case without a name or a reason.
+    #[error("{file}: case {name:?} lacks a name or a reason")]
     NoReason {
         /// The file.
         file: String,
@@ -102,7 +102,7 @@ pub fn parse(file: &str, text: &str) -> Result<Vec<Spec>, FileError> {
     })?;
     check_names(file, &cases.case)?;
     for spec in &cases.case {
-        if spec.reason.trim().is_empty() {
+        if spec.reason.trim().is_empty() || spec.name.trim().is_empty() {
             return Err(FileError::NoReason { file: file.to_owned(), name: spec.name.clone() });
         }
         let invalid =

@@ -93,8 +93,10 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 #[non_exhaustive]
 pub struct Spec {
     /// Unique in its file.
+    #[serde(default)]
     pub name: String,
     /// Why the case exists, in one line.
+    #[serde(default)]
     pub reason: String,
     /// What kind of case it is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use lapidary_core::{ElementType, KernelChoice};
+use lapidary_core::{Activation, ElementType, KernelChoice};
 
 use crate::adapter::{Adapter, Types};
 use crate::check::{self, Depth, Fault, Outcome, Relation, Verdict};
@@ -246,10 +246,13 @@ fn others(adapter: &dyn Adapter, options: &Options, report: &mut BackendReport) 
         };
         for &kernel in &some {
             if options.has(Tier::SpecialValues) && widest(&types) {
-                let (seen, faults) = check::special_values(adapter, kernel, types);
-                report.special.extend(seen);
-                for (name, fault) in faults {
-                    note(report, name, kernel, fault);
+                // Relu by a maximum would lose a NaN.
+                for activation in [Activation::None, Activation::Relu] {
+                    let (seen, faults) = check::special_values(adapter, kernel, types, activation);
+                    report.special.extend(seen);
+                    for (name, fault) in faults {
+                        note(report, name, kernel, fault);
+                    }
                 }
             }
             if options.has(Tier::Codes) {

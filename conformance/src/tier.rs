@@ -7,8 +7,12 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Tier {
+    /// The checker itself: it accepts what is right, rejects what is not, and agrees with others.
+    Oracle,
     /// Whether the case is accepted, or refused for the expected reason.
     Acceptance,
+    /// What the emulator looks for while it runs: missing waits, races, accesses out of bounds.
+    Checks,
     /// Small integers, every bit: finds indexing, tails, races.
     Exact,
     /// Random data, a few units of u·Σ|a||b| whatever K is: finds lost precision.
@@ -31,8 +35,10 @@ pub enum Tier {
 
 impl Tier {
     /// Every tier.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
+        Self::Oracle,
         Self::Acceptance,
+        Self::Checks,
         Self::Exact,
         Self::Statistical,
         Self::WorstCase,
@@ -48,7 +54,9 @@ impl Tier {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Oracle => "oracle",
             Self::Acceptance => "acceptance",
+            Self::Checks => "checks",
             Self::Exact => "exact",
             Self::Statistical => "statistical",
             Self::WorstCase => "worst-case",

@@ -7,8 +7,8 @@ use lapidary_core::{
 use lapidary_hip::compile::Compiler;
 use lapidary_hip::decide::Product;
 use lapidary_hip::preshuffle::PreshuffleConfig;
-use lapidary_hip::runtime::{Emulated, Runtime};
-use lapidary_hip::{Hip, Target};
+use lapidary_hip::runtime::{Emulated, Order as EmulatorOrder, Runtime, RuntimeError};
+use lapidary_hip::{Hip, HipError, Target};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::cpu::all_types;
@@ -200,6 +200,13 @@ impl Adapter for HipAdapter {
         2e6
     }
 
+    fn is_finding(&self, error: &Error) -> bool {
+        matches!(error, Error::Backend { source, .. } if matches!(
+            source.downcast_ref::<HipError>(),
+            Some(HipError::Runtime(RuntimeError::Finding { .. }))
+        ))
+    }
+
     fn execute(&self, job: &Job<'_>) -> Result<Executed, Error> {
         let mut executed = match (&self.reordered, job.order) {
             (None, _) | (_, Order::Natural) => execute_on(&self.device, job)?,
@@ -207,8 +214,8 @@ impl Adapter for HipAdapter {
                 let emulator = emulator.lock().unwrap_or_else(PoisonError::into_inner);
                 emulator.configure(|settings| {
                     settings.order = match order {
-                        Order::Shuffled(seed) => lapidary_hip::runtime::Order::Random(seed),
-                        _ => lapidary_hip::runtime::Order::Reverse,
+                        Order::Shuffled(seed) => EmulatorOrder::Random(seed),
+                        _ => EmulatorOrder::Reverse,
                     };
                 });
                 execute_on(device, job)?

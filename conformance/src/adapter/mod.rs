@@ -259,6 +259,13 @@ pub trait Adapter: Sync {
     /// Multiplications that a case may have so that the backend takes a fraction of a second.
     fn reach(&self) -> f64;
 
+    /// Whether an error of [`execute`](Self::execute) is something that checks at run time found in a
+    /// kernel, a missing wait for example. The default is no.
+    fn is_finding(&self, error: &Error) -> bool {
+        let _ = error;
+        false
+    }
+
     /// Runs a job.
     ///
     /// # Errors

@@ -226,7 +226,7 @@ impl Pass<'_> {
         let executed = self
             .adapter
             .execute(&Job::new(&case, self.kernel, Route::Device).without_inputs())
-            .map_err(|error| Fault::new(Tier::Acceptance, error.to_string()))?;
+            .map_err(|error| Fault::of(self.adapter, &error))?;
         let found = view(&case, &executed.c)?;
         let wrong = reference
             .positions()

@@ -128,7 +128,7 @@ impl Runner<'_> {
         poison(&mut case);
         match self.adapter.execute(&Job::new(&case, self.kernel, Route::Device).without_inputs()) {
             Ok(executed) => Ok(Some(executed.c)),
-            Err(error) => Err(Fault::new(Tier::Acceptance, error.to_string())),
+            Err(error) => Err(Fault::of(self.adapter, &error)),
         }
     }
 

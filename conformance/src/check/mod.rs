@@ -3,10 +3,12 @@
 mod codes;
 mod metamorphic;
 mod metrics;
+mod oracle;
 mod special;
 
+use lapidary_core::oracle::Reference;
 use lapidary_core::testing::{Case, Values};
-use lapidary_core::{Activation, AnyMatrixRef, Error, KernelChoice, oracle};
+use lapidary_core::{Activation, AnyMatrixRef, Error, KernelChoice};
 
 use crate::adapter::{Adapter, Executed, Expectation, Job, Order, Promises, Refusal};
 use crate::spec::{Route, Spec};
@@ -15,6 +17,7 @@ use crate::tier::Tier;
 pub use codes::{CodeReport, codes};
 pub use metamorphic::{Relation, freivalds, metamorphic};
 pub use metrics::{Extreme, Metrics};
+pub use oracle::oracle;
 pub use special::{Observation, Place, special_values};
 
 /// Which tiers run, and how often an execution is repeated.
@@ -60,6 +63,12 @@ pub struct Fault {
 impl Fault {
     pub(crate) fn new(tier: Tier, message: impl Into<String>) -> Self {
         Self { tier, message: message.into() }
+    }
+
+    /// An error of an execution that should have worked.
+    pub(crate) fn of(adapter: &dyn Adapter, error: &Error) -> Self {
+        let tier = if adapter.is_finding(error) { Tier::Checks } else { Tier::Acceptance };
+        Self::new(tier, error.to_string())
     }
 }
 
@@ -201,10 +210,8 @@ impl Run<'_> {
     fn execute(&mut self, case: &Case, order: Order, inputs: bool) -> Result<Executed, Fault> {
         let job = Job::new(case, self.kernel, self.spec.route).in_order(order);
         let job = if inputs { job } else { job.without_inputs() };
-        let executed = self
-            .adapter
-            .execute(&job)
-            .map_err(|error: Error| Fault::new(Tier::Acceptance, error.to_string()))?;
+        let executed =
+            self.adapter.execute(&job).map_err(|error| Fault::of(self.adapter, &error))?;
         self.ran = Some(executed.kernel.clone());
         Ok(executed)
     }
@@ -230,12 +237,8 @@ impl Run<'_> {
 }
 
 /// The oracle's answer, with the allowances of the tier and the backend.
-pub(crate) fn reference(
-    tier: Tier,
-    case: &Case,
-    promises: Promises,
-) -> Result<oracle::Reference, Fault> {
-    let mut reference = oracle::reference(&case.problem, &case.operands())
+pub(crate) fn reference(tier: Tier, case: &Case, promises: Promises) -> Result<Reference, Fault> {
+    let mut reference = lapidary_core::oracle::reference(&case.problem, &case.operands())
         .map_err(|error| Fault::new(Tier::Acceptance, format!("the oracle refuses it: {error}")))?;
     if promises.truncates {
         reference = reference.truncating();

@@ -1,7 +1,7 @@
 //! Non-finite, zero, subnormal and extreme numbers in every operand.
 
 use lapidary_core::testing::{Case, Values};
-use lapidary_core::{ElementType, KernelChoice, element};
+use lapidary_core::{Activation, ElementType, KernelChoice, element};
 use serde::{Deserialize, Serialize};
 
 use super::{Fault, poison, reference, view};
@@ -116,7 +116,7 @@ fn codes(element: ElementType) -> Vec<(&'static str, u64)> {
     }
 }
 
-/// Puts every special number of these types in every place, one at a time.
+/// Puts every special number of these types in every place, one at a time, and applies `activation`.
 ///
 /// Elements that the number cannot reach must keep the bits they have without it. Those that it
 /// reaches must be what the oracle says: always for finite numbers, and for others where the backend
@@ -128,10 +128,12 @@ pub fn special_values(
     adapter: &dyn Adapter,
     kernel: KernelChoice,
     types: Types,
+    activation: Activation,
 ) -> (Vec<Observation>, Vec<(String, Fault)>) {
     let (mut observations, mut faults) = (Vec::new(), Vec::new());
     for place in Place::ALL {
-        let Some(problem) = problem(types, place, adapter.has_scales()) else { continue };
+        let Some(mut problem) = problem(types, place, adapter.has_scales()) else { continue };
+        problem.activation = activation;
         let element = match place {
             Place::A => types.elements[0],
             Place::B => types.elements[1],
@@ -229,7 +231,10 @@ impl Cell<'_> {
         }
         Ok(Some(Observation {
             kernel: self.kernel.name(),
-            types: self.spec.type_name(),
+            types: match self.spec.activation {
+                Activation::None => self.spec.type_name(),
+                activation => format!("{} {activation}", self.spec.type_name()),
+            },
             place: self.place,
             value: self.name.to_owned(),
             found: describe(&reached),
@@ -301,7 +306,7 @@ impl Cell<'_> {
         let job = Job::new(case, self.kernel, Route::Device).without_inputs();
         match self.adapter.execute(&job) {
             Ok(executed) => Ok(executed.c),
-            Err(error) => Err(Fault::new(Tier::Acceptance, error.to_string())),
+            Err(error) => Err(Fault::of(self.adapter, &error)),
         }
     }
 }
