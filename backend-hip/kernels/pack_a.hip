@@ -30,7 +30,7 @@ DEVICE u32 element(const PackAArgs& p, u64 batch, u32 row, u32 k) {
     if constexpr (BITS == 32) return ((GLOBAL const u32*)p.from)[at];
     if constexpr (BITS == 16) return ((GLOBAL const u16*)p.from)[at];
     if constexpr (BITS == 8) return p.from[at];
-    return p.from[at / 2] >> 4 * (at % 2) & 0xf;
+    return p.from[at >> 1] >> 4 * (at & 1) & 0xf;
 }
 
 extern "C" __global__ BLOCK_THREADS(256) void pack_a(PackAArgs p) {

@@ -40,7 +40,7 @@ DEVICE u32 element(const PackArgs& p, u32 batch, u32 k, u32 n) {
     if constexpr (BITS == 32) return ((GLOBAL const u32*)p.from)[at];
     if constexpr (BITS == 16) return ((GLOBAL const u16*)p.from)[at];
     if constexpr (BITS == 8) return p.from[at];
-    return p.from[at / 2] >> 4 * (at % 2) & 0xf;
+    return p.from[at >> 1] >> 4 * (at & 1) & 0xf;
 }
 
 extern "C" __global__ BLOCK_THREADS(256) void pack_b(PackArgs p) {

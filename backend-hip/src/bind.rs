@@ -4,6 +4,7 @@ use lapidary_core::{ElementType, Problem};
 
 use crate::decide::{AWay, Product, StoreWay, step_params};
 use crate::device::Kernel;
+use crate::pack::PackedPlace;
 use crate::passes::{PackAArgs, PackScalesArgs, StoreArgs, StoreConfig};
 use crate::plan::HipPlan;
 use crate::preshuffle::{Args, PreshuffleConfig};
@@ -17,10 +18,8 @@ const MATRICES_A_LAUNCH: usize = 65536;
 pub(crate) struct Bound {
     pub(crate) a: u64,
     pub(crate) b: u64,
-    /// Whether B is in the kernel's layout.
-    pub(crate) b_is_packed: bool,
-    /// Elements from row to row of a packed B that lies in rows.
-    pub(crate) b_row: usize,
+    /// How a B that comes packed lies.
+    pub(crate) packed: Option<PackedPlace>,
     pub(crate) c: u64,
     pub(crate) bias: u64,
     pub(crate) row_scale: u64,
@@ -120,7 +119,8 @@ pub(crate) fn preshuffle(
 ) -> Option<Vec<(Args, usize)>> {
     let problem = &plan.problem;
     let Problem { m, n, k, batch, .. } = *problem;
-    let layout = plan.decision.b?;
+    // A packed B may be padded further along K than this plan would.
+    let layout = bound.packed.and_then(|packed| packed.layout).or(plan.decision.b)?;
     let stores = plan.decision.store != StoreWay::Kernel;
     let (c, c_layout) = (problem.c, problem.c_layout);
     let c_stride = if m > 1 { bytes(c, c_layout.row_stride, 1) } else { (n * c.size()) as i64 };
@@ -172,8 +172,8 @@ pub(crate) fn step(plan: &HipPlan, bound: &Bound) -> Option<Vec<Params>> {
     let problem = &plan.problem;
     let mut all =
         Params { a: bound.a, b: bound.b, c: bound.c, bias: bound.bias, ..step_params(problem)? };
-    if bound.b_is_packed {
-        let row = bound.b_row as i64;
+    if let Some(packed) = bound.packed {
+        let row = packed.row as i64;
         (all.b_row, all.b_col, all.b_batch) = (row, 1, row * problem.k as i64);
     }
     if plan.decision.store != StoreWay::Kernel {

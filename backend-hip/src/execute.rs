@@ -165,7 +165,7 @@ impl Hip {
 
     /// Packs B unless it came packed; its address.
     fn pass_b(&self, plan: &HipPlan, bound: &Bound) -> Result<u64, Error> {
-        let (Some(layout), false) = (plan.decision.b, bound.b_is_packed) else {
+        let (Some(layout), None) = (plan.decision.b, bound.packed) else {
             return Ok(bound.b);
         };
         let memory = match plan.scratch.b.get() {
@@ -400,7 +400,8 @@ impl Hip {
             BOperand::Plain(b) => bound.b = address(b)?,
             BOperand::Packed(packed) => {
                 let place = packed.place(self, plan)?;
-                (bound.b, bound.b_row, bound.b_is_packed) = (place.address, place.row, true);
+                bound.b = place.address;
+                bound.packed = Some(place);
             }
             _ => return Err(unplanned(plan)),
         }

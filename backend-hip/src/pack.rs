@@ -12,6 +12,9 @@ use crate::preshuffle::{PackedB, PackedLayout};
 use crate::tensor::{HipTensor, Memory};
 
 /// B on the device in a kernel's own layout; a plan of another layout refuses it.
+///
+/// A preshuffled B serves every plan of the same K, N, batch and type whose strips along K divide its
+/// padded length, so one that is padded for long strips ([`PackedB::pack`]) serves few rows and many.
 #[derive(Clone, Debug)]
 pub struct HipPackedB {
     memory: Option<Arc<Memory>>,
@@ -45,6 +48,8 @@ impl Form {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PackedPlace {
     pub(crate) address: u64,
+    /// Its layout, where it is preshuffled.
+    pub(crate) layout: Option<PackedLayout>,
     /// Elements from row to row, where B lies in rows.
     pub(crate) row: usize,
 }
@@ -62,6 +67,11 @@ impl HipPackedB {
                 layout
                     .check(&product.config, problem.k, problem.n, batch)
                     .map_err(|error| hip.inner.error(error))?;
+                // The plan's block scales are packed for its own padding.
+                let planned = plan.decision.b.filter(|_| problem.block_scales);
+                if let Some(planned) = planned.filter(|planned| planned != layout) {
+                    return Err(mismatch(planned.describe()));
+                }
             }
             (Product::Step(_), form) if *form == rows(problem) => {}
             (Product::Step(_), _) => return Err(mismatch(rows(problem).describe())),
@@ -71,13 +81,17 @@ impl HipPackedB {
             }
         }
         let Some(memory) = &self.memory else {
-            return Ok(PackedPlace { address: 0, row: 0 });
+            return Ok(PackedPlace { address: 0, layout: None, row: 0 });
         };
         if !memory.is_on(hip) {
             return Err(mismatch("a packed B on this device".into()));
         }
-        let row = if let Form::Rows { row, .. } = self.form { row } else { 0 };
-        Ok(PackedPlace { address: memory.address, row })
+        let (layout, row) = match self.form {
+            Form::Preshuffled(layout) => (Some(layout), 0),
+            Form::Rows { row, .. } => (None, row),
+            Form::Unread => (None, 0),
+        };
+        Ok(PackedPlace { address: memory.address, layout, row })
     }
 }
 

@@ -1,4 +1,9 @@
 //! `Gemm::<Hip>` on both emulated targets, every check on, against the oracle.
 
+mod errors;
 mod exact;
+mod kernels;
+mod layouts;
+mod packed;
+mod semantics;
 mod support;

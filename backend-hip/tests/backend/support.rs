@@ -41,6 +41,10 @@ impl Uploaded {
         Self { tensor, offset: 0 }
     }
 
+    pub(crate) fn nothing(device: &Hip, element: ElementType) -> Self {
+        Self { tensor: device.alloc(element, 0).expect("memory"), offset: 0 }
+    }
+
     pub(crate) fn slice(&self) -> TensorSlice<'_, HipTensor> {
         TensorSlice::new(&self.tensor, self.offset)
     }

@@ -1,13 +1,15 @@
 //! The worked example, 5120×5120×8320 in fp8, on a sample of workgroups.
 //!
-//! It runs the very code object that `gates.rs` measures: the one chosen for the problem.
+//! It runs the very code object that `gates.rs` measures: the one chosen for the problem. And the figures
+//! of the page about it, from the configuration and from the code object.
 
 use super::configs;
 use super::emulate::{Sequence, compiler, prepare, put};
 use lapidary_cdna::exec::{Launch, Machine, Workgroups};
 use lapidary_cdna::loader::ArgValue;
 use lapidary_hip::Target;
-use lapidary_hip::preshuffle::{Args, PackedB, SourceB, tile_of};
+use lapidary_hip::inspect::{HotLoop, Occupancy, Resources};
+use lapidary_hip::preshuffle::{Args, Figures, PackedB, SourceB, tile_of};
 
 #[test]
 fn a_sample_of_workgroups_is_exact() {
@@ -99,5 +101,124 @@ fn a_sample_of_workgroups_is_exact() {
                 }
             }
         }
+    }
+}
+
+/// The page that shows the figures.
+const PAGE: &str = include_str!("../../../docs/hip_preshuffle.md");
+
+/// The published dense peak of an MI300X in fp8: 304 compute units of four matrix cores, 16 cycles for a
+/// 16×16×32 instruction, 2.1 GHz.
+const PEAK: f64 = 2.0 * 16.0 * 16.0 * 32.0 / 16.0 * 304.0 * 4.0 * 2.1e9;
+
+/// Every figure of the guide that is right comes out of the configuration.
+#[test]
+fn the_configuration_gives_the_guides_figures() {
+    let config = configs::worked_example(Target::Gfx942);
+    assert_eq!(config.tile, [64, 256, 128]);
+    let figures = Figures::of(&config, configs::WORKED);
+    assert_eq!((figures.grid, figures.tiles()), ([80, 20], 1600));
+    assert_eq!((figures.strips, figures.mfma, figures.mfma_a_wave()), (65, 64, 4160));
+    assert_eq!((figures.strip_bytes, figures.strips_bytes), (8 * 1024, 16 * 1024));
+    assert_eq!((figures.accumulators, figures.b_registers), (64, 32));
+    assert_eq!(figures.operations, 436_207_616_000.0);
+    assert_eq!(figures.bytes, 42_598_400.0 * 2.0 + 52_428_800.0 + 40_960.0);
+    let seconds = figures.seconds_at(500e12);
+    assert_eq!(format!("{:.2} ms", seconds * 1e3), "0.87 ms");
+    assert_eq!(format!("{:.0} GB/s", figures.bytes / seconds / 1e9), "158 GB/s");
+    // Where it is wrong: 8 reads and 8 loads of B (not 16), 2 loads and 2 writes of A (not 8), and so 8
+    // registers for A on its way (not 32).
+    assert_eq!((figures.lds_reads, figures.loads_b), (8, 8));
+    assert_eq!((figures.loads_a, figures.lds_writes, figures.staged), (2, 2, 8));
+    assert_eq!(format!("{:.1}", PEAK / 1e12), "2614.9");
+    assert_eq!(format!("{:.1} MB", figures.bytes / 1e6), "137.7 MB");
+    assert_eq!(format!("{:.0} FLOP/B", figures.intensity()), "3169 FLOP/B");
+    assert_eq!(format!("{:.0} %", 100.0 * 500e12 / PEAK), "19 %");
+    for figure in
+        ["436.2 GFLOP", "137.7 MB", "3169 FLOP/B", "0.87 ms", "158 GB/s", "19 %", "16,640"]
+    {
+        assert!(PAGE.contains(figure), "the page lacks {figure}");
+    }
+}
+
+/// The hot loop of the code object has exactly the memory and matrix instructions that the figures say.
+#[test]
+fn the_code_objects_have_the_figures_instructions() {
+    let Some(compiler) = compiler() else { return };
+    for target in [Target::Gfx942, Target::Gfx950] {
+        let config = configs::worked_example(target);
+        let figures = Figures::of(&config, configs::WORKED);
+        let assembly = compiler.assembly(&config.request().expect("valid")).expect("assembly");
+        let mix = HotLoop::of(&assembly).expect("a loop").mix;
+        // Two strips a turn.
+        assert_eq!(mix.mfma, 2 * figures.mfma, "{target}");
+        assert_eq!(mix.lds_read, 2 * figures.lds_reads, "{target}");
+        assert_eq!(mix.lds_write, 2 * figures.lds_writes, "{target}");
+        assert_eq!(mix.load + mix.load_lds, 2 * (figures.loads_a + figures.loads_b), "{target}");
+    }
+}
+
+/// The table of the page.
+#[test]
+fn the_pages_figures_are_the_codes() {
+    let Some(compiler) = compiler() else { return };
+    let of = |target| {
+        let config = configs::worked_example(target);
+        let request = config.request().expect("valid");
+        let object = compiler.compile(&request).expect("it compiles");
+        let resources = Resources::of_object(&object.bytes, "preshuffle").expect("metadata");
+        let occupancy = Occupancy::of(target, &resources, 256).expect("CDNA");
+        let hot = HotLoop::of(&compiler.assembly(&request).expect("assembly")).expect("a loop");
+        (config, Figures::of(&config, configs::WORKED), resources, occupancy, hot.mix)
+    };
+    let both = [Target::Gfx942, Target::Gfx950].map(of);
+    let mut text = String::from("| | gfx942 | gfx950 |\n|-|-:|-:|\n");
+    let mut row = |name: &str, cells: [String; 2]| {
+        text.push_str(&format!("| {name} | {} | {} |\n", cells[0], cells[1]));
+    };
+    let x = |sizes: &[usize]| sizes.iter().map(ToString::to_string).collect::<Vec<_>>().join("×");
+    row("tile", both.each_ref().map(|(c, ..)| x(&c.tile)));
+    row(
+        "tiles, one a workgroup",
+        both.each_ref().map(|(_, f, ..)| format!("{} = {}", x(&f.grid), f.tiles())),
+    );
+    row("strips of K", both.each_ref().map(|(_, f, ..)| f.strips.to_string()));
+    row("MFMA a strip and wave", both.each_ref().map(|(_, f, ..)| f.mfma.to_string()));
+    row("MFMA a tile and wave", both.each_ref().map(|(_, f, ..)| f.mfma_a_wave().to_string()));
+    row(
+        "LDS reads of A, a strip and wave",
+        both.each_ref().map(|(_, f, ..)| f.lds_reads.to_string()),
+    );
+    row("LDS writes of A", both.each_ref().map(|(_, f, ..)| f.lds_writes.to_string()));
+    row("loads of A", both.each_ref().map(|(_, f, ..)| f.loads_a.to_string()));
+    row("loads of B", both.each_ref().map(|(_, f, ..)| f.loads_b.to_string()));
+    row("LDS of A's strips", both.each_ref().map(|(_, f, ..)| format!("{} B", f.strips_bytes)));
+    row("registers: sums", both.each_ref().map(|(_, f, ..)| f.accumulators.to_string()));
+    row(
+        "registers: B, two strips",
+        both.each_ref().map(|(_, f, ..)| (2 * f.b_registers).to_string()),
+    );
+    row("registers: A on its way to LDS", both.each_ref().map(|(_, f, ..)| f.staged.to_string()));
+    row(
+        "registers compiled, of these accumulation",
+        both.each_ref().map(|(_, _, r, ..)| format!("{}, {}", r.vgprs, r.agprs)),
+    );
+    row("scratch", both.each_ref().map(|(_, _, r, ..)| format!("{} B", r.scratch)));
+    row(
+        "waves a SIMD, bound by",
+        both.each_ref().map(|(_, _, _, o, _)| format!("{}, {}", o.waves(), o.limit())),
+    );
+    row(
+        "hot loop, two strips",
+        both.each_ref().map(|(.., mix)| {
+            format!("{} instructions, {:.1} % MFMA", mix.total(), 100.0 * mix.mfma_share())
+        }),
+    );
+    let found = PAGE.split("<!-- figures:begin -->\n").nth(1);
+    let found = found.and_then(|rest| rest.split("<!-- figures:end -->").next());
+    if compiler.major() == 22 {
+        assert!(found == Some(&text), "the table of docs/hip_preshuffle.md:\n{text}");
+    } else {
+        println!("skipped: the table is LLVM 22's, this is {}", compiler.version());
     }
 }
