@@ -7,6 +7,7 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use lapidary_conformance::adapter::{Adapter, CpuAdapter, HipAdapter, WgslAdapter};
 use lapidary_conformance::file;
+use lapidary_conformance::planted::{self, Selection};
 use lapidary_conformance::report::{Markdown, Report};
 use lapidary_conformance::suite::{self, Mode, Options, Share};
 use lapidary_conformance::tier::Tier;
@@ -43,6 +44,10 @@ pub(crate) struct Arguments {
     /// Ten times as many
     #[arg(long)]
     full: bool,
+    /// Plant known bugs in kernels and host code instead, and show which tier notices each; --filter
+    /// picks some. Those in host code need a checkout of the sources, and cargo
+    #[arg(long, conflicts_with_all = ["tier", "full", "quick", "backend", "cases", "record"])]
+    planted_bugs: bool,
     /// Seed of cases and data
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -112,6 +117,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         options.cases = file::read(path)?;
     }
     let mut report = Report::new(&options);
+    if arguments.planted_bugs {
+        plant(arguments, &mut report)?;
+        report.seconds = start.elapsed().as_secs_f64();
+        return finish(arguments, &report);
+    }
     let wanted = if arguments.backend.is_empty() { &Which::ALL[..] } else { &arguments.backend };
     for &which in wanted {
         match open(which, arguments) {
@@ -138,15 +148,40 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
             file::append(path, shrunk)?;
         }
     }
+    finish(arguments, &report)
+}
+
+/// Plants bugs and adds what became of them.
+fn plant(arguments: &Arguments, report: &mut Report) -> Result<(), Failure> {
+    let bar = Parts::new("planted");
+    let mut selection = Selection::default();
+    selection.filter.clone_from(&arguments.filter);
+    let progress = |done: usize, total: usize| bar.update(done as u64, total as u64);
+    let harvest = planted::plant(&selection, &progress)?;
+    for (name, reason) in harvest.skipped {
+        report.unavailable.push(format!("{name}: {reason}"));
+    }
+    for (name, fault) in harvest.spoiled {
+        report.spoiled.push(format!("{name}: {}: {}", fault.tier.name(), fault.message));
+    }
+    report.planted = harvest.kills;
+    if report.planted.is_empty() {
+        return Err(Failure::NothingToCheck { reason: "no bug was planted".into() });
+    }
+    Ok(())
+}
+
+/// Writes and prints the report.
+fn finish(arguments: &Arguments, report: &Report) -> Result<ExitCode, Failure> {
     if let Some(path) = &arguments.report {
-        let json = serde_json::to_string_pretty(&report).map_err(std::io::Error::from);
+        let json = serde_json::to_string_pretty(report).map_err(std::io::Error::from);
         json.and_then(|json| std::fs::write(path, json + "\n"))
             .map_err(|error| Failure::Report { file: path.display().to_string(), error })?;
     }
     if arguments.markdown {
-        print::report(&Markdown(&report), false)?;
+        print::report(&Markdown(report), false)?;
     } else {
-        print::report(&report, false)?;
+        print::report(report, false)?;
     }
     Ok(if report.passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -29,6 +29,10 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Cases(#[from] lapidary_conformance::file::FileError),
 
+    /// Bugs that cannot be planted.
+    #[error(transparent)]
+    Plant(#[from] lapidary_conformance::planted::PlantError),
+
     /// A conformance run that would check nothing.
     #[error("nothing to check: {reason}")]
     NothingToCheck {
@@ -122,6 +126,7 @@ impl Failure {
             Self::Print(_) => true,
             Self::Emulate(_)
             | Self::Cases(_)
+            | Self::Plant(_)
             | Self::NothingToCheck { .. }
             | Self::Report { .. }
             | Self::Dimensions { .. }

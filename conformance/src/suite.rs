@@ -232,6 +232,11 @@ fn others(adapter: &dyn Adapter, options: &Options, report: &mut BackendReport) 
         let item = Item { spec: Spec::new(name, "", [0; 3]), kernel };
         report.failures.push(FailureReport::new(adapter, options, &item, &fault));
     };
+    if options.has(Tier::Oracle)
+        && let Err(fault) = check::oracle()
+    {
+        note(report, "the checker itself".into(), KernelChoice::Auto, fault);
+    }
     let widest = |types: &Types| {
         matches!(types.elements[2], ElementType::F32 | ElementType::F64 | ElementType::I32)
     };

@@ -193,7 +193,17 @@ fn comparisons() -> Result<(), Fault> {
             }
         }
     }
-    // A NaN wants a NaN, infinity the same infinity.
+    // Infinity wants the same infinity.
+    let mut infinite = case.clone();
+    infinite.bias[4 * 3..4 * 4].copy_from_slice(&f32::INFINITY.to_le_bytes());
+    let reference = self::reference(&infinite)?;
+    let mut bad = right(&reference, &infinite.problem)?;
+    ensure(reference.compare(&bad.as_ref()).passed(), || "infinity is rejected".into())?;
+    set(&mut bad, 7 + 3, f64::NEG_INFINITY);
+    ensure(reference.compare(&bad.as_ref()).mismatches == 1, || {
+        "an infinity of the wrong sign is accepted".into()
+    })?;
+    // A NaN wants a NaN.
     let mut poisoned = case.clone();
     poisoned.a.map(|b, r, c, value| if (b, r, c) == (0, 2, 3) { f64::NAN } else { value });
     let reference = self::reference(&poisoned)?;

@@ -111,9 +111,13 @@ impl HostLab {
                     .retain(|name, value| value.get("path").is_none() || name == "lapidary-core");
             }
         }
-        // What is built a dozen times is better built fast than made fast.
-        let profile = "[dev]\nopt-level = 1\ndebug = false\n";
-        workspace.insert("profile".into(), toml::Value::Table(parse(profile)?));
+        // The same profile, so that dependencies are taken as they were built; but what is built a dozen
+        // times is better built fast than made fast.
+        if let Some(dev) = workspace.get_mut("profile").and_then(|p| p.get_mut("dev"))
+            && let Some(dev) = dev.as_table_mut()
+        {
+            dev.remove("package");
+        }
         self.write("Cargo.toml", &workspace.to_string())?;
         let mut suite = parse(&self.read("conformance/Cargo.toml")?)?;
         if let Some(toml::Value::Table(features)) = suite.get_mut("features") {

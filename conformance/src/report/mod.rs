@@ -34,6 +34,8 @@ pub struct Report {
     pub unavailable: Vec<String>,
     /// What became of planted bugs, if they were planted.
     pub planted: Vec<Kill>,
+    /// Planted bugs whose case fails without the bug too, and how.
+    pub spoiled: Vec<String>,
 }
 
 impl Report {
@@ -48,6 +50,7 @@ impl Report {
             backends: Vec::new(),
             unavailable: Vec::new(),
             planted: Vec::new(),
+            spoiled: Vec::new(),
         }
     }
 
@@ -56,6 +59,7 @@ impl Report {
     pub fn passed(&self) -> bool {
         self.backends.iter().all(|backend| backend.failures.is_empty())
             && self.planted.iter().all(Kill::as_expected)
+            && self.spoiled.is_empty()
     }
 
     /// Cases of all backends.
@@ -201,7 +205,7 @@ impl FailureReport {
         let case = item.spec.name.clone();
         // Special values, codes and relations have no case of their own: the tier is run again.
         let which = match fault.tier {
-            Tier::SpecialValues | Tier::Codes | Tier::Metamorphic | Tier::Freivalds => {
+            Tier::Oracle | Tier::SpecialValues | Tier::Codes | Tier::Metamorphic | Tier::Freivalds => {
                 format!("--tier {}", fault.tier.name())
             }
             _ => format!("--filter '{case} {kernel}'"),

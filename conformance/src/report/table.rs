@@ -288,6 +288,14 @@ impl fmt::Display for Report {
             let killed = self.planted.iter().filter(|kill| kill.as_expected()).count();
             writeln!(f, "planted bugs: {killed} of {} noticed as expected", self.planted.len())?;
             planted(self).text(f)?;
+            for kill in self.planted.iter().filter(|kill| !kill.as_expected()) {
+                writeln!(f, "  NOT NOTICED as expected: {}: {}", kill.name, kill.message)?;
+            }
+            let plain = self.planted.iter().filter(|kill| kill.passes_bound == Some(true)).count();
+            writeln!(f, "  {plain} of them pass a plain γ_K check at 128×128×128")?;
+        }
+        for spoiled in &self.spoiled {
+            writeln!(f, "  FAILED without the bug: {spoiled}")?;
         }
         writeln!(
             f,
@@ -343,7 +351,18 @@ impl fmt::Display for Markdown<'_> {
         if !report.planted.is_empty() {
             writeln!(f, "## Planted bugs\n")?;
             planted(report).markdown(f)?;
-            writeln!(f)?;
+            let killed = report.planted.iter().filter(|kill| kill.as_expected()).count();
+            let plain =
+                report.planted.iter().filter(|kill| kill.passes_bound == Some(true)).count();
+            writeln!(
+                f,
+                "\n{killed} of {} noticed, each by the tier expected of it; {plain} pass a plain γ_K \
+                 check at 128×128×128.\n",
+                report.planted.len()
+            )?;
+        }
+        if report.backends.is_empty() {
+            return writeln!(f, "{:.0} s, version {}.", report.seconds, report.version);
         }
         writeln!(
             f,
