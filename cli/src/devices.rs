@@ -4,11 +4,14 @@ use std::fmt;
 use std::process::ExitCode;
 
 use clap::Args;
-use lapidary_core::{Backend, Cpu, DeviceInfo, ElementType};
+use lapidary_core::{Backend, Cpu, DeviceInfo, ElementType, Error};
+use lapidary_hip::Hip;
+use lapidary_hip::runtime::rocm::Rocm;
 use lapidary_wgsl::{AdapterChoice, AdapterReport, Wgsl, WgslOptions, adapter};
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::hip::{self, Emulate};
 use crate::print;
 
 /// List every backend and device, what each can do, and what it cannot and why.
@@ -25,6 +28,8 @@ struct Devices {
     devices: Vec<Entry>,
     /// Why the WGSL backend has no usable device, if it has none.
     wgsl_reason: Option<String>,
+    /// Why the HIP backend sees no ROCm device, if it sees none.
+    hip_reason: Option<String>,
 }
 
 /// One device.
@@ -56,7 +61,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         Ok(_) => "no adapter of the list could be opened".to_owned(),
         Err(error) => error.to_string(),
     });
-    print::report(&Devices { devices, wgsl_reason }, arguments.json)?;
+    let (rocm, hip_reason) = rocm();
+    devices.extend(rocm);
+    devices.extend(Emulate::ALL.map(emulated));
+    print::report(&Devices { devices, wgsl_reason, hip_reason }, arguments.json)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -97,6 +105,64 @@ fn wgsl(report: &AdapterReport) -> Entry {
     Entry { index: Some(report.index), pci: (!pci.is_empty()).then(|| pci.clone()), ..entry }
 }
 
+/// The name the HIP backend gives itself.
+const HIP: &str = "hip";
+
+/// The ROCm devices, or why there are none.
+fn rocm() -> (Vec<Entry>, Option<String>) {
+    let devices = match Rocm::devices() {
+        Ok(devices) => devices,
+        Err(error) => return (Vec::new(), Some(error.to_string())),
+    };
+    if devices.is_empty() {
+        let reason = match Hip::new() {
+            Ok(_) => "HIP lists no device".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        return (Vec::new(), Some(reason));
+    }
+    let entries = devices.iter().map(|device| {
+        let opened = hip::open(None, Some(device.index));
+        let named = format!("{} ({})", device.name, device.arch);
+        Entry {
+            index: Some(device.index),
+            pci: Some(device.pci.clone()),
+            ..hip_entry(opened, named)
+        }
+    });
+    (entries.collect(), None)
+}
+
+fn emulated(emulate: Emulate) -> Entry {
+    let name = format!("{}, emulated on the CPU", emulate.target());
+    let mut entry = hip_entry(hip::open(Some(emulate), None), name);
+    entry.properties.push(("use".into(), format!("--emulate {}", emulate.target())));
+    entry
+}
+
+fn hip_entry(device: Result<Hip, Error>, name: String) -> Entry {
+    match device {
+        Ok(device) => {
+            let mut lacks = vec!["f64: no kernel; --dtype f32 converts the inputs".to_owned()];
+            if !device.target().has_preshuffle() {
+                lacks.push("matrix cores: there are kernels for those of gfx942 and gfx950".into());
+            }
+            entry(device.info(), lacks)
+        }
+        Err(error) => Entry {
+            backend: HIP,
+            index: None,
+            pci: None,
+            name,
+            driver: String::new(),
+            usable: false,
+            elements: Vec::new(),
+            lacks: vec![error.to_string()],
+            properties: Vec::new(),
+        },
+    }
+}
+
 fn entry(info: DeviceInfo, lacks: Vec<String>) -> Entry {
     Entry {
         backend: info.backend,
@@ -118,7 +184,11 @@ impl fmt::Display for Devices {
             if let Some(index) = device.index {
                 write!(f, " {index}")?;
             }
-            writeln!(f, ": {} ({})", device.name, device.driver)?;
+            write!(f, ": {}", device.name)?;
+            if !device.driver.is_empty() {
+                write!(f, " ({})", device.driver)?;
+            }
+            writeln!(f)?;
             if device.usable {
                 writeln!(f, "  multiplies: {}", device.elements.join(", "))?;
             }
@@ -126,7 +196,10 @@ impl fmt::Display for Devices {
                 writeln!(f, "  cannot: {lack}")?;
             }
             if let Some(pci) = &device.pci {
-                writeln!(f, "  PCI address: {pci} (--device pci:{pci})")?;
+                match device.backend {
+                    WGSL => writeln!(f, "  PCI address: {pci} (--device pci:{pci})")?,
+                    _ => writeln!(f, "  PCI address: {pci}")?,
+                }
             }
             for (name, value) in &device.properties {
                 writeln!(f, "  {name}: {value}")?;
@@ -134,6 +207,9 @@ impl fmt::Display for Devices {
         }
         if let Some(reason) = &self.wgsl_reason {
             writeln!(f, "wgsl: {reason}")?;
+        }
+        if let Some(reason) = &self.hip_reason {
+            writeln!(f, "hip: {reason}")?;
         }
         Ok(())
     }

@@ -89,11 +89,26 @@ pub(crate) enum Failure {
         beta: f64,
     },
 
-    /// An option of the WGSL backend beside the choice of another one.
-    #[error("{option} is for the WGSL backend, but --backend cpu was given")]
-    WgslOption {
+    /// An option of the GPU backends beside the choice of the CPU.
+    #[error("{option} is for the GPU backends, but --backend cpu was given")]
+    GpuOption {
         /// The option.
         option: &'static str,
+    },
+
+    /// An emulated architecture beside the choice of a backend that emulates nothing.
+    #[error("--emulate is for the HIP backend, but another --backend was given")]
+    EmulateOption,
+
+    /// A device beside the emulator.
+    #[error("--device names a GPU, but --emulate was given")]
+    EmulatedDevice,
+
+    /// A device that the HIP backend does not number.
+    #[error("--device {device:?} is no number of a HIP device: lapidary devices lists them")]
+    HipDevice {
+        /// What was given.
+        device: String,
     },
 
     /// Standard output is closed or full.
@@ -105,6 +120,7 @@ pub(crate) enum Failure {
 fn hint(error: &Error) -> &'static str {
     match error {
         Error::ElementTypeUnavailable { .. } => " (--backend cpu, or --dtype f32)",
+        Error::ScalesUnavailable { .. } => " (--backend cpu or hip)",
         Error::ElementTypesUnsupported { a, b, .. } if a != b => " (--dtype converts both)",
         Error::AccumulatorOverflow { .. } => " (--wrapping)",
         _ => "",
@@ -133,7 +149,10 @@ impl Failure {
             | Self::Lossy { .. }
             | Self::UnusedC
             | Self::MissingC { .. }
-            | Self::WgslOption { .. } => false,
+            | Self::GpuOption { .. }
+            | Self::EmulateOption
+            | Self::EmulatedDevice
+            | Self::HipDevice { .. } => false,
         };
         if machine { ExitCode::FAILURE } else { ExitCode::from(BAD_INPUT) }
     }

@@ -5,6 +5,7 @@ mod conformance;
 mod devices;
 mod emulate;
 mod failure;
+mod hip;
 mod io;
 mod print;
 mod progress;

@@ -280,6 +280,19 @@ pub enum Error {
         value: f64,
     },
 
+    /// A value that no scale takes into the range of a narrow type.
+    #[error(
+        "the element in row {row}, column {col} is {value}: only finite values can be quantised"
+    )]
+    NotFinite {
+        /// Its row.
+        row: usize,
+        /// Its column.
+        col: usize,
+        /// The value.
+        value: f64,
+    },
+
     /// The sum of K integer products may leave the range of the `i32` accumulator.
     #[error(
         "K = {k} exceeds {limit}: a sum of more such products can leave the i32 accumulator; \

@@ -88,6 +88,7 @@ mod operands;
 pub mod oracle;
 pub mod policy;
 mod problem;
+pub mod quantize;
 pub mod random;
 pub mod round;
 #[cfg(feature = "testing")]

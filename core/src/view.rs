@@ -458,6 +458,11 @@ impl Matrix {
         &self.bytes
     }
 
+    /// As [`bytes`](Self::bytes), writable.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+
     /// A read-only view of the whole.
     #[must_use]
     pub fn as_ref(&self) -> AnyMatrixRef<'_> {

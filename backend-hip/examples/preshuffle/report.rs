@@ -66,7 +66,11 @@ pub(crate) fn figures(product: &PreshuffleProduct, sizes: [usize; 3]) {
 pub(crate) fn machine_code(config: &PreshuffleConfig, loop_file: Option<&Path>) -> Result<()> {
     let target = config.target;
     let compiler = match Compiler::find_clang() {
-        Ok(compiler) => compiler,
+        Ok(compiler) if compiler.major() >= target.oldest_llvm() => compiler,
+        Ok(compiler) => {
+            line("assembly", &format!("none: {} is too old for {target}", compiler.version()));
+            return Ok(());
+        }
         Err(error) => {
             line("assembly", &format!("none: {error}"));
             return Ok(());

@@ -57,8 +57,11 @@ impl Lab {
         emulated: Option<Arc<Emulated>>,
         no_rocm: Option<String>,
     ) -> Result<Self> {
-        let compiler = Compiler::find_for(runtime.description().target)?;
-        Ok(Self { compiler, clang: Compiler::find_clang().ok(), runtime, emulated, no_rocm })
+        let target = runtime.description().target;
+        let compiler = Compiler::find_for(target)?;
+        let knows = |clang: &Compiler| clang.major() >= target.oldest_llvm();
+        let clang = Compiler::find_clang().ok().filter(knows);
+        Ok(Self { compiler, clang, runtime, emulated, no_rocm })
     }
 
     pub(crate) fn target(&self) -> Target {

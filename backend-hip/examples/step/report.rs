@@ -66,7 +66,10 @@ pub(crate) fn machine_code(
         (Target::Gfx942 | Target::Gfx950, _) => Resources::of_object(&object.bytes, "gemm")?,
         (_, Some(assembly)) => Resources::of(assembly)?,
         (_, None) => {
-            line("registers", "unknown: only clang gives assembly, and there is none");
+            line(
+                "registers",
+                "unknown: only clang gives assembly, and there is none that knows the target",
+            );
             return Ok(());
         }
     };
@@ -91,7 +94,10 @@ pub(crate) fn machine_code(
     }
     match assembly {
         Some(assembly) => line("hot loop", &mix(&HotLoop::of(&assembly)?.mix)),
-        None => line("hot loop", "unknown: only clang gives assembly, and there is none"),
+        None => line(
+            "hot loop",
+            "unknown: only clang gives assembly, and there is none that knows the target",
+        ),
     }
     Ok(())
 }

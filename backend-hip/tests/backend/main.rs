@@ -5,5 +5,7 @@ mod exact;
 mod kernels;
 mod layouts;
 mod packed;
+mod policies;
+mod real;
 mod semantics;
 mod support;

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use indicatif::ProgressBar;
 use lapidary_core::ElementType;
 
-pub(crate) use array::Array;
+pub(crate) use array::{AlignedBytes, Array};
 pub(crate) use error::{FileError, Names, Reason, printable};
 
 #[cfg(target_endian = "big")]

@@ -4,6 +4,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use lapidary_core::{Activation, ElementType};
 
+use crate::hip::Emulate;
+
 /// Multiply two matrices: C = activation(alpha · A · B + beta · C + bias).
 ///
 /// A and B are .npy files, arrays of .npz files (FILE.npz:NAME) or tensors of safetensors files
@@ -11,7 +13,7 @@ use lapidary_core::{Activation, ElementType};
 /// is a batch of matrices; a single matrix is used for every member of the other's batch. Arrays in
 /// Fortran order are used in place.
 ///
-/// C has the element type of A and B, or i32 for i8. Without --output a corner of it is printed.
+/// C has the element type of A and B, or i32 for i8, or f32 with --quantize. Without --output a corner of it is printed.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -57,9 +59,17 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value_t)]
     pub(super) backend: BackendChoice,
 
-    /// Use the kernel of this step of the course, 1 to 7 (WGSL backend)
+    /// Use the kernel of this step of the course, 1 to 7 (WGSL and HIP backends)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=7))]
     pub(super) step: Option<u8>,
+
+    /// Run the HIP backend's kernels on the emulator of this architecture, with every check on
+    #[arg(long, value_name = "ARCH", value_enum)]
+    pub(super) emulate: Option<Emulate>,
+
+    /// Round A by rows and B by columns to this type, with a scale for each that is applied to C
+    #[arg(long, value_name = "TYPE", value_enum)]
+    pub(super) quantize: Option<Quantize>,
 
     /// Convert the inputs to this element type first
     #[arg(long, value_parser = element(&["f64", "f32", "f16", "bf16"]))]
@@ -73,8 +83,8 @@ pub(crate) struct Arguments {
     #[arg(long)]
     pub(super) wrapping: bool,
 
-    /// Use this device of the WGSL backend: an index or part of a name of `lapidary devices`, or
-    /// pci:ADDRESS; the default is LAPIDARY_ADAPTER, then the best
+    /// Use this device: an index or part of a name of `lapidary devices`, or pci:ADDRESS, of the WGSL
+    /// backend (the default is LAPIDARY_ADAPTER, then the best); a number of the HIP backend
     #[arg(long, value_name = "DEVICE")]
     pub(super) device: Option<String>,
 
@@ -92,7 +102,9 @@ Examples:
   lapidary run a.npy b.npy -o c.npy
   lapidary run x.npy model.safetensors:ffn.weight --trans-b --bias model.safetensors:ffn.bias \\
       --activation gelu-erf -o y.npy --check
-  lapidary run a.npz:left a.npz:right --backend wgsl --step 5 --dtype f32";
+  lapidary run a.npz:left a.npz:right --backend wgsl --step 5 --dtype f32
+  lapidary run x.npy model.safetensors:ffn.weight --trans-b --backend hip --emulate gfx942 \\
+      --quantize fp8 --out-dtype bf16 --check";
 
 /// What computes the product.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -104,6 +116,17 @@ pub(super) enum BackendChoice {
     Cpu,
     /// A GPU through Vulkan, Metal or Direct3D 12; every element type but f64
     Wgsl,
+    /// An AMD GPU through ROCm, or with --emulate none; every element type but f64
+    Hip,
+}
+
+/// What `--quantize` rounds to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Quantize {
+    /// e4m3, in the flavour of the HIP device, FNUZ on gfx942, else OCP
+    Fp8,
+    /// 8-bit integers
+    I8,
 }
 
 fn activation() -> impl TypedValueParser<Value = Activation> {

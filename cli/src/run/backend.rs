@@ -4,10 +4,12 @@ use lapidary_core::{
     Backend, Cpu, DeviceInfo, ElementType, Error, Gemm, KernelChoice, Operands, Output,
     PlanOptions, Problem,
 };
+use lapidary_hip::Hip;
 use lapidary_wgsl::{AdapterChoice, Wgsl, WgslOptions};
 
 use super::arguments::{Arguments, BackendChoice};
 use crate::failure::Failure;
+use crate::hip;
 use crate::progress::Parts;
 
 /// A device, and why it was taken.
@@ -19,27 +21,63 @@ pub(super) struct Chosen {
 enum Device {
     Cpu(Cpu),
     Wgsl(Wgsl),
+    Hip(Hip),
+}
+
+/// Opens the HIP device that the options ask for, if they do.
+///
+/// # Errors
+/// [`Failure::EmulateOption`] if options contradict each other;
+/// [`Error::NoDevice`] with what to install.
+pub(super) fn hip(arguments: &Arguments) -> Result<Option<Hip>, Failure> {
+    match (arguments.backend, arguments.emulate) {
+        (BackendChoice::Hip, _) | (BackendChoice::Auto, Some(_)) => {}
+        (_, None) => return Ok(None),
+        (_, Some(_)) => return Err(Failure::EmulateOption),
+    }
+    let index = match &arguments.device {
+        None => None,
+        Some(text) => Some(text.parse().map_err(|_| Failure::HipDevice { device: text.clone() })?),
+    };
+    if index.is_some() && arguments.emulate.is_some() {
+        return Err(Failure::EmulatedDevice);
+    }
+    Ok(Some(hip::open(arguments.emulate, index)?))
 }
 
 impl Chosen {
-    /// The device that the options and the element types lead to.
+    /// The device that the options and the element types lead to; `hip` is the HIP device, if one was
+    /// asked for.
     ///
     /// # Errors
-    /// [`Failure::WgslOption`] if an option contradicts `--backend cpu`; [`Error::NoDevice`] if a
+    /// [`Failure::GpuOption`] if an option contradicts `--backend cpu`; [`Error::NoDevice`] if a
     /// device was asked for that is not there.
-    pub(super) fn new(arguments: &Arguments, problem: &Problem) -> Result<Self, Failure> {
-        let needs_wgsl =
+    pub(super) fn new(
+        arguments: &Arguments,
+        problem: &Problem,
+        hip: Option<Hip>,
+    ) -> Result<Self, Failure> {
+        if let Some(device) = hip {
+            let reason = match arguments.emulate {
+                Some(_) => "asked for by --emulate; emulated, so its time says nothing",
+                None => "asked for by --backend",
+            };
+            return Ok(Self { device: Device::Hip(device), reason: reason.to_owned() });
+        }
+        let needs_gpu =
             [("--step", arguments.step.is_some()), ("--device", arguments.device.is_some())]
                 .into_iter()
                 .find_map(|(option, given)| given.then_some(option));
-        match (arguments.backend, needs_wgsl) {
-            (BackendChoice::Cpu, Some(option)) => Err(Failure::WgslOption { option }),
+        match (arguments.backend, needs_gpu) {
+            (BackendChoice::Cpu, Some(option)) => Err(Failure::GpuOption { option }),
             (BackendChoice::Cpu, None) => Ok(Self::cpu("asked for by --backend")),
-            (BackendChoice::Wgsl, _) => Self::wgsl(arguments, "asked for by --backend"),
+            (BackendChoice::Auto, None) => Ok(Self::best(problem)),
             (BackendChoice::Auto, Some(option)) => {
                 Self::wgsl(arguments, &format!("asked for by {option}"))
             }
-            (BackendChoice::Auto, None) => Ok(Self::best(problem)),
+            (BackendChoice::Wgsl | BackendChoice::Hip, _) => {
+                Self::wgsl(arguments, "asked for by --backend")
+            }
         }
     }
 
@@ -72,6 +110,9 @@ impl Chosen {
         if !device.info().elements.contains(&problem.a) {
             return Self::cpu(format!("{name} does not multiply {}", problem.a));
         }
+        if problem.has_scales() {
+            return Self::cpu("the WGSL backend has no scales");
+        }
         Self { device: Device::Wgsl(device), reason: "the best GPU".to_owned() }
     }
 
@@ -90,6 +131,7 @@ impl Chosen {
         match &self.device {
             Device::Cpu(device) => multiply_on(device, problem, operands, &options),
             Device::Wgsl(device) => multiply_on(device, problem, operands, &options),
+            Device::Hip(device) => multiply_on(device, problem, operands, &options),
         }
     }
 
@@ -98,6 +140,7 @@ impl Chosen {
         match &self.device {
             Device::Cpu(device) => device.info(),
             Device::Wgsl(device) => device.info(),
+            Device::Hip(device) => device.info(),
         }
     }
 
@@ -108,7 +151,7 @@ impl Chosen {
 
     /// Whether results that a NaN or infinity reaches are specified.
     pub(super) fn specifies_non_finite(&self) -> bool {
-        matches!(self.device, Device::Cpu(_))
+        !matches!(self.device, Device::Wgsl(_))
     }
 }
 

@@ -1,13 +1,14 @@
 //! The arrays of a product: loaded, converted and seen as operands.
 
 use lapidary_core::layout::Placement;
+use lapidary_core::quantize::quantize_rows;
 use lapidary_core::{
-    AnyMatrixRef, AnyVectorRef, ElementType, Layout, Operand, Operands, Problem, Shape,
+    AnyMatrixRef, AnyVectorRef, ElementType, Layout, Matrix, Operand, Operands, Problem, Shape,
 };
 
 use super::arguments::Arguments;
 use crate::failure::Failure;
-use crate::io::{self, Array};
+use crate::io::{self, AlignedBytes, Array};
 use crate::progress;
 
 /// The arrays that were named, each with its file.
@@ -18,8 +19,10 @@ pub(super) struct Inputs {
     bias: Option<Input>,
     trans_a: bool,
     trans_b: bool,
+    scales: Option<[Vec<f32>; 2]>,
 }
 
+#[derive(Clone)]
 struct Input {
     operand: Operand,
     file: String,
@@ -55,6 +58,7 @@ impl Inputs {
             bias: load_any(named[3])?,
             trans_a: arguments.trans_a,
             trans_b: arguments.trans_b,
+            scales: None,
         };
         bar.finish_and_clear();
         if let Some(element) = arguments.dtype {
@@ -64,16 +68,35 @@ impl Inputs {
         Ok(inputs)
     }
 
-    /// The problem these arrays state. Bias and C are converted to the types it wants them in:
-    /// always where that loses nothing, otherwise only if `--dtype` asked for conversion.
-    pub(super) fn problem(&mut self, arguments: &Arguments) -> Result<Problem, Failure> {
+    /// The same inputs with A rounded by rows and B by columns to `element`.
+    pub(super) fn quantized(&self, element: ElementType) -> Result<Self, Failure> {
+        let batch = self.a.batch().or(self.b.batch()).unwrap_or(1);
+        let (a, b) = self.factors()?;
+        let [a, b] = [quantize_rows(a, element)?, quantize_rows(b.transposed(), element)?];
+        Ok(Self {
+            a: self.a.rounded(&a.matrix, batch)?,
+            b: self.b.rounded(&b.matrix, batch)?,
+            c: self.c.clone(),
+            bias: self.bias.clone(),
+            trans_a: false,
+            trans_b: true,
+            scales: Some([a.scales, b.scales]),
+        })
+    }
+
+    /// The problem these arrays state; what is about to be quantised has C in its own type.
+    pub(super) fn problem(&self, arguments: &Arguments) -> Result<Problem, Failure> {
         let element = match self.a.array.element {
+            _ if self.scales.is_some() => ElementType::F32,
             ElementType::I8 => ElementType::I32,
             other => other,
         };
+        let exact = arguments.quantize.is_some() && self.scales.is_none();
+        let output = arguments.out_dtype.filter(|_| !exact);
         let (a, b) = self.factors()?;
-        let mut problem = Operands::new(a, b)
-            .problem(arguments.out_dtype.unwrap_or(element))?
+        let mut problem = self
+            .scaled(Operands::new(a, b))
+            .problem(output.unwrap_or(element))?
             .alpha(arguments.alpha)
             .beta(arguments.beta)
             .bias(self.bias.is_some())
@@ -81,21 +104,29 @@ impl Inputs {
             .wrapping(arguments.wrapping);
         problem.c_layout = Layout::row_major(problem.m, problem.n);
         problem.validate()?;
+        Ok(problem)
+    }
 
-        let may_round = arguments.dtype.is_some();
+    /// Converts bias and C to the types the problem wants them in: always where that loses nothing,
+    /// otherwise only if the values `may_round`.
+    pub(super) fn convert_for(
+        &mut self,
+        problem: &Problem,
+        may_round: bool,
+    ) -> Result<(), Failure> {
         if let Some(c) = &mut self.c {
             c.convert_for(problem.c, may_round)?;
         }
         if let Some(bias) = &mut self.bias {
             bias.convert_for(problem.bias_element(), may_round)?;
         }
-        Ok(problem)
+        Ok(())
     }
 
     /// Views of all arrays.
     pub(super) fn operands(&self, batch: usize) -> Result<Operands<'_>, Failure> {
         let (a, b) = self.factors()?;
-        let mut operands = Operands::new(a, b);
+        let mut operands = self.scaled(Operands::new(a, b));
         if let Some(c) = &self.c {
             operands = operands.c(c.matrix(batch)?);
         }
@@ -103,6 +134,14 @@ impl Inputs {
             operands = operands.bias(bias.vector()?);
         }
         Ok(operands)
+    }
+
+    /// Adds the scales of quantised inputs.
+    fn scaled<'a>(&'a self, operands: Operands<'a>) -> Operands<'a> {
+        match &self.scales {
+            Some([rows, columns]) => operands.row_scale(rows).col_scale(columns),
+            None => operands,
+        }
     }
 
     /// Whether the result is a batch, be it of one.
@@ -122,6 +161,22 @@ impl Inputs {
 }
 
 impl Input {
+    /// The array with other elements: a matrix, or `batch` of them where there is a batch.
+    fn rounded(&self, matrix: &Matrix, batch: usize) -> Result<Self, Failure> {
+        let Shape { rows, cols, .. } = matrix.shape();
+        let mut bytes = AlignedBytes::zeroed(matrix.bytes().len())
+            .map_err(|reason| reason.of(self.file.clone()))?;
+        bytes.as_mut_slice().copy_from_slice(matrix.bytes());
+        let (row, whole) = (cols as isize, (rows * cols) as isize);
+        let (shape, strides) = if batch > 1 || self.batch().is_some() {
+            (vec![batch, rows, cols], vec![whole, row, 1])
+        } else {
+            (vec![rows, cols], vec![row, 1])
+        };
+        let array = Array { element: matrix.element(), shape, strides, bytes };
+        Ok(Self { operand: self.operand, file: self.file.clone(), array })
+    }
+
     /// Number of matrices, if the array says so.
     fn batch(&self) -> Option<usize> {
         match self.array.shape[..] {

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::arguments::Arguments;
 use super::backend::Chosen;
 use super::check::Checked;
+use super::quantize::Quantization;
 
 /// Rows and columns of the corner of C that is printed.
 const CORNER: (usize, usize) = (4, 6);
@@ -37,6 +38,7 @@ pub(super) struct Report {
     gflops: f64,
     output: Option<String>,
     check: Option<Checked>,
+    quantization: Option<Quantization>,
     #[serde(skip)]
     corner: Option<String>,
 }
@@ -49,6 +51,7 @@ impl Report {
         output: &Output,
         elapsed: Duration,
         check: Option<Checked>,
+        quantization: Option<Quantization>,
     ) -> Self {
         let info = chosen.info();
         let seconds = elapsed.as_secs_f64();
@@ -72,6 +75,7 @@ impl Report {
             gflops: if seconds > 0.0 { problem.flops() / seconds / 1e9 } else { 0.0 },
             output: arguments.output.clone(),
             check,
+            quantization,
             corner: arguments.output.is_none().then(|| corner(output.matrix.as_ref())),
         }
     }
@@ -112,6 +116,9 @@ impl fmt::Display for Report {
         )?;
         if let Some(check) = &self.check {
             writeln!(f, "check     {check}")?;
+        }
+        if let Some(quantization) = &self.quantization {
+            writeln!(f, "quantised {quantization}")?;
         }
         if let Some(output) = &self.output {
             writeln!(f, "written   {output}")?;
