@@ -50,7 +50,7 @@ pub enum FileError {
         /// The case.
         name: String,
         /// The rule it breaks.
-        error: lapidary_core::Error,
+        error: Box<lapidary_core::Error>,
     },
     /// The file cannot be read or written.
     #[error("{}: {error}", path.display())]
@@ -105,8 +105,11 @@ pub fn parse(file: &str, text: &str) -> Result<Vec<Spec>, FileError> {
         if spec.reason.trim().is_empty() || spec.name.trim().is_empty() {
             return Err(FileError::NoReason { file: file.to_owned(), name: spec.name.clone() });
         }
-        let invalid =
-            |error| FileError::Invalid { file: file.to_owned(), name: spec.name.clone(), error };
+        let invalid = |error| FileError::Invalid {
+            file: file.to_owned(),
+            name: spec.name.clone(),
+            error: Box::new(error),
+        };
         // Sizes first: operands of a size that no problem may have are never made.
         spec.problem().validate().map_err(invalid)?;
         spec.case(Values::SmallIntegers(1), 0).problem.validate().map_err(invalid)?;
@@ -128,7 +131,7 @@ fn check_names(file: &str, cases: &[Spec]) -> Result<(), FileError> {
 /// # Errors
 /// [`FileError`] if the file is no list of cases or cannot be written.
 pub fn append(path: &Path, spec: &Spec) -> Result<bool, FileError> {
-    let mut known = if path.exists() { read(path)? } else { Vec::new() };
+    let known = if path.exists() { read(path)? } else { Vec::new() };
     let same = |known: &Spec| {
         Spec { name: String::new(), ..known.clone() }
             == Spec { name: String::new(), ..spec.clone() }
@@ -143,7 +146,6 @@ pub fn append(path: &Path, spec: &Spec) -> Result<bool, FileError> {
         spec.name = format!("{base}-{number}");
         number += 1;
     }
-    known.clear();
     let entry = toml::to_string(&Cases { case: vec![spec] }).map_err(|error| {
         FileError::Syntax { file: path.display().to_string(), message: error.to_string() }
     })?;

@@ -251,7 +251,7 @@ fn compose(adapter: &dyn Adapter, build: Build, place: usize, index: usize) -> O
         case.problem.validate().is_ok()
             && !matches!(adapter.expect(&build.kernel, &case, spec.route), Expectation::Runs)
     };
-    if refused(&spec) && index % 8 != 0 {
+    if refused(&spec) && !index.is_multiple_of(8) {
         spec.layouts[0] = Arrangement::Aligned;
         if refused(&spec) {
             return None;

@@ -11,7 +11,7 @@ use crate::adapter::{Adapter, Types};
 use crate::check::{self, Depth, Fault, Outcome, Relation, Verdict};
 use crate::file::{self, FileError};
 use crate::generate::{Item, generate};
-use crate::report::{BackendReport, FailureReport, KernelReport};
+use crate::report::{BackendReport, FailureReport};
 use crate::shrink::shrink;
 use crate::spec::{Spec, Tag};
 use crate::tier::Tier;
@@ -146,7 +146,7 @@ fn depth(options: &Options, index: usize) -> Depth {
     let mut tiers = Vec::new();
     for (tier, turn) in [
         (Tier::Exact, true),
-        (Tier::Statistical, index % 2 == 0),
+        (Tier::Statistical, index.is_multiple_of(2)),
         (Tier::WorstCase, index % 4 == 1),
         (Tier::Determinism, true),
     ] {
@@ -198,7 +198,7 @@ fn cases(
         report.cases += 1;
         let name = outcome.kernel.clone().unwrap_or_else(|| item.kernel.name());
         distinct.insert(format!("{name} {}", item.spec.class()));
-        let kernel = report.kernels.entry(name).or_insert_with(KernelReport::default);
+        let kernel = report.kernels.entry(name).or_default();
         kernel.cases += 1;
         kernel.metrics.merge(&outcome.metrics);
         match outcome.verdict {

@@ -166,7 +166,10 @@ impl Backend for Toy {
             let reason = "there is one kernel".into();
             return Err(Error::KernelUnsuitable { kernel: options.kernel.name(), reason });
         }
-        Ok(ToyPlan { problem: problem.clone(), summary: PlanSummary::new("toy_loop", "the only one") })
+        Ok(ToyPlan {
+            problem: problem.clone(),
+            summary: PlanSummary::new("toy_loop", "the only one"),
+        })
     }
 
     fn summary<'p>(&self, plan: &'p ToyPlan) -> &'p PlanSummary {
@@ -179,14 +182,13 @@ impl Backend for Toy {
         if problem.is_empty() {
             return Ok(());
         }
-        let (a, bias) = (args.a.tensor.get(), args.bias.map(|bias| (bias.tensor.get(), bias.offset)));
+        let (a, bias) =
+            (args.a.tensor.get(), args.bias.map(|bias| (bias.tensor.get(), bias.offset)));
         let (b, b_offset) = match &args.b {
             BOperand::Plain(b) => (b.tensor.get(), b.offset),
             BOperand::Packed(packed) => (packed.0.clone(), packed.1),
             _ => unreachable!("there are two forms of B"),
         };
-        let view = |bytes: &'static [u8], _: ()| bytes;
-        let _ = view;
         let place = |offset, shape, layout| Placement { offset, shape, layout };
         // A and B are not looked at where they are not read: an empty view stands for them.
         let nothing = lapidary_core::Shape::new(0, 0);
@@ -196,7 +198,9 @@ impl Backend for Toy {
         let a = AnyMatrixRef::new(&a, problem.a, place(args.a.offset, a_shape, problem.a_layout))?;
         let b = AnyMatrixRef::new(&b, problem.b, place(b_offset, b_shape, problem.b_layout))?;
         let bias: Option<Vec<f32>> = bias.map(|(bytes, offset)| {
-            (0..problem.n).map(|i| element::read_f64(ElementType::F32, &bytes, offset + i) as f32).collect()
+            (0..problem.n)
+                .map(|i| element::read_f64(ElementType::F32, &bytes, offset + i) as f32)
+                .collect()
         });
         let mut c = args.c.tensor.bytes.lock().expect("no test panics with it");
         let c_place = place(args.c.offset, problem.c_shape(), problem.c_layout);
@@ -274,7 +278,8 @@ impl Adapter for ToyAdapter {
 fn run(defect: Defect) -> BackendReport {
     let share = Share { cases: 120, per_build: 12 };
     let adapter = ToyAdapter(Toy { defect });
-    suite::run(&adapter, &Options::new(Mode::Quick), share, &|_, _| {}).expect("the cases are valid")
+    suite::run(&adapter, &Options::new(Mode::Quick), share, &|_, _| {})
+        .expect("the cases are valid")
 }
 
 #[test]

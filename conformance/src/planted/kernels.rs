@@ -33,7 +33,7 @@ impl KernelLab {
             let fault = Fault { tier, message: without.message };
             harvest.spoiled.push((bug.name.clone(), fault));
         }
-        let device = |error| PlantError::Device { bug: bug.name.clone(), error };
+        let device = |error| PlantError::Device { bug: bug.name.clone(), error: Box::new(error) };
         let planted = open(bug, Some(bug.changed()?)).map_err(device)?;
         harvest.kills.push(hunt(&*planted, bug)?);
         Ok(())

@@ -94,7 +94,7 @@ pub enum PlantError {
         /// The bug.
         bug: String,
         /// Why not.
-        error: lapidary_core::Error,
+        error: Box<lapidary_core::Error>,
     },
     /// The copy of the sources cannot be made, built or run.
     #[error("{what}: {message}")]

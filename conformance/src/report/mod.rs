@@ -205,7 +205,11 @@ impl FailureReport {
         let case = item.spec.name.clone();
         // Special values, codes and relations have no case of their own: the tier is run again.
         let which = match fault.tier {
-            Tier::Oracle | Tier::SpecialValues | Tier::Codes | Tier::Metamorphic | Tier::Freivalds => {
+            Tier::Oracle
+            | Tier::SpecialValues
+            | Tier::Codes
+            | Tier::Metamorphic
+            | Tier::Freivalds => {
                 format!("--tier {}", fault.tier.name())
             }
             _ => format!("--filter '{case} {kernel}'"),
