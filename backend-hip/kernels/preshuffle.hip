@@ -29,6 +29,7 @@
 #include "preshuffle/args.h"
 #include "preshuffle/mma.h"
 #include "preshuffle/a_strip.h"
+#include "preshuffle/block_scales.h"
 #include "preshuffle/b_strip.h"
 #include "preshuffle/schedule.h"
 #include "preshuffle/quad.h"
@@ -47,14 +48,14 @@ struct Wave {
 
 // The matrix instructions of one fragment of A: all column blocks, all instructions of a K step.
 DEVICE void multiply_group(Wave& w, int group, const FragmentA& a, const OperandB (&b)[N_REPEAT],
-                           const StripOfB& strip) {
+                           const StripOfB& strip, const OperandScales& scales) {
     int step = group / M_REPEAT, block = group % M_REPEAT;
     UNROLL for (int j = 0; j < MMAS; ++j) {
         UNROLL for (int i = 0; i < N_REPEAT; ++i) {
             Accumulator& acc = w.acc[(step * MMAS + j) % CHAINS][block][i];
             if constexpr (BLOCK_SCALED) {
-                acc = scaled(acc, b[i], a, strip.scale.b[step][i / 4], strip.scale.a[step][block],
-                             i % 4);
+                acc = scaled(acc, b[i], a, strip.scale.b[step][i / 4], scales.a[block / 4], i % 4,
+                             block % 4);
             } else {
                 acc = mma(j, acc, b[i], a);
             }
@@ -67,11 +68,15 @@ DEVICE void multiply_group(Wave& w, int group, const FragmentA& a, const Operand
 template <typename HandOver>
 DEVICE void multiply_strip(Wave& w, const StripOfB& strip, u32 in_lds, HandOver hand_over) {
     OperandB b[N_REPEAT];
+    OperandScales scales;
     UNROLL for (int group = 0; group < GROUPS; ++group) {
         FragmentA a = w.ahead;
         if (group % M_REPEAT == 0) {
             UNROLL for (int i = 0; i < N_REPEAT; ++i) {
                 b[i] = prepare(strip.fragment[group / M_REPEAT][i]);
+            }
+            if constexpr (BLOCK_SCALED) {
+                scales = operand_scales(w.b.scales, strip.scale, group / M_REPEAT);
             }
         }
         if (group + 1 < GROUPS) {
@@ -79,7 +84,7 @@ DEVICE void multiply_strip(Wave& w, const StripOfB& strip, u32 in_lds, HandOver 
         } else {
             hand_over();
         }
-        multiply_group(w, group, a, b, strip);
+        multiply_group(w, group, a, b, strip, scales);
     }
 }
 
@@ -89,12 +94,11 @@ DEVICE void multiply_strip(Wave& w, const StripOfB& strip, u32 in_lds, HandOver 
 template <bool MASKED, int AHEAD>
 DEVICE void step(Wave& w, const StripOfB& strip, StripOfB& following, u32 next, u32 in_lds) {
     constexpr bool DIRECT = A_COPY == COPY_DIRECT && !MASKED;
-    constexpr int SCALE_LOADS = BLOCK_SCALED ? K_STEPS * (M_REPEAT + SCALE_WORDS) : 0;
     u32 to_lds = LDS_STAGE == 2 ? in_lds ^ 1 : 0;
     u32 k_bytes = next * ROW_BYTES;
     if constexpr (!MASKED) {
         UNROLL for (int i = 0; i < N_REPEAT; ++i) opaque(w.b.column[i]);
-        UNROLL for (int i = 0; i < (A_COPY == COPY_SYNC ? A_LOADS : 0); ++i) opaque(w.a.loads[i]);
+        UNROLL for (int i = 0; i < (A_COPY == COPY_DIRECT ? 0 : A_LOADS); ++i) opaque(w.a.loads[i]);
     }
     Staged staged;
     if constexpr (!DIRECT) {
@@ -121,8 +125,8 @@ DEVICE void step(Wave& w, const StripOfB& strip, StripOfB& following, u32 next, 
         }
         w.ahead = read_fragment(w.a, 0, to_lds);
     });
-    if constexpr (!MASKED && A_COPY == COPY_SYNC) {
-        prescribe<A_LOADS + B_LOADS + SCALE_LOADS>();
+    if constexpr (!MASKED && A_COPY != COPY_DIRECT) {
+        prescribe<A_LOADS * CHUNK_LOADS + B_LOADS + SCALE_LOADS>();
         prescribe_hand_over();
     }
     __builtin_amdgcn_sched_barrier(0);

@@ -25,6 +25,7 @@ pub const ALL: &[Source] = sources![
     "preshuffle/args.h",
     "preshuffle/mma.h",
     "preshuffle/a_strip.h",
+    "preshuffle/block_scales.h",
     "preshuffle/b_strip.h",
     "preshuffle/schedule.h",
     "preshuffle/quad.h",

@@ -67,7 +67,11 @@ fn main(
             let shift = lane * LANE_BITS;
             var acc = Acc(0);
             if (HAS_SUM) {
-                acc = sums[(at.x * p.m + at.y) * p.n + at.z];
+                let sum = (at.x * p.m + at.y) * p.n + at.z;
+                acc = sums[sum];
+                for (var slice = 1u; slice < SLICES; slice += 1u) {
+                    acc += sums[slice * p.batch * p.m * p.n + sum];
+                }
             }
             let before = decode((old >> shift) & LANE_MASK);
             bits |= (encode(finish(acc, before, at.z)) & LANE_MASK) << shift;

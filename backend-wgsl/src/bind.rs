@@ -2,11 +2,13 @@
 
 use lapidary_core::{Error, Layout, Placement, Shape, Tensor, TensorSlice};
 
-use crate::decide::{Chunk, Kernel, Store, pack_workgroups};
+use crate::decide::{
+    COPY_TILE, Chunk, Kernel, OperandCopy, Reads, Store, pack_workgroups, reduce_workgroups,
+};
 use crate::device::Wgsl;
 use crate::emit::{self, Access};
 use crate::params::{self, Params, Strides};
-use crate::plan::{Dispatch, Prepared, WgslPlan, aligned_kernel};
+use crate::plan::{Dispatch, Prepared, WgslPlan, aligned_kernel, multiply_access};
 use crate::tensor::WgslTensor;
 
 /// A tensor and where in it a matrix starts, layout included.
@@ -57,27 +59,39 @@ impl Wgsl {
             || b.is_some_and(|s| shares(s.tensor))
             || bias.is_some_and(|s| shares(s.tensor));
         let access = if shared { Access::AllReadWrite } else { Access::ReadOnlyInputs };
+        let mut copying = Vec::with_capacity(2);
+        let [a, b] = [(a, 0), (b, 1)].map(|(source, side)| {
+            let source = source?;
+            Some(plan.copies[side].as_ref().map_or(source, |copy| {
+                let reads = [decision.operands.a, decision.operands.b][side];
+                copying.push((source, copy, reads, side));
+                Source { tensor: copy, offset: 0, layout: reads.layout }
+            }))
+        });
         let multiply = match (&decision.kernel, a, b) {
             (Some(kernel), Some(a), Some(b)) => {
-                let kernel = aligned_kernel(plan, kernel, a, b)?;
+                let kernel = aligned_kernel(plan, kernel, a, b, c)?;
+                let access = if shared { access } else { multiply_access(&kernel) };
                 let pipeline = self.multiply_pipeline(plan, &kernel, access)?;
-                Some((kernel, pipeline))
+                Some((kernel, pipeline, access))
             }
             _ => None,
         };
-        let pack = match decision.store {
-            Store::Fused => None,
-            Store::Packed | Store::NoProduct => Some(self.pack_pipeline(plan, access)?),
-        };
+        let finish = self.finish_pipeline(plan, access)?;
         let mut chunks = Vec::with_capacity(decision.chunks.len());
         for chunk in &decision.chunks {
-            chunks.push(self.bind_chunk(
+            let mut dispatches = Vec::with_capacity(4);
+            for (source, copy, reads, side) in copying.drain(..) {
+                dispatches.push(self.bind_copy(plan, source, copy, reads, side == 0)?);
+            }
+            dispatches.extend(self.bind_chunk(
                 plan,
                 chunk,
                 access,
                 (a, b, c, bias),
-                (multiply.as_ref(), pack.as_ref()),
+                (multiply.as_ref(), finish.as_ref()),
             )?);
+            chunks.push(dispatches);
         }
         Ok(Prepared { chunks })
     }
@@ -94,29 +108,31 @@ impl Wgsl {
             TensorSlice<'_, WgslTensor>,
             Option<TensorSlice<'_, WgslTensor>>,
         ),
-        (multiply, pack): (
-            Option<&(Kernel, wgpu::ComputePipeline)>,
+        (multiply, finish): (
+            Option<&(Kernel, wgpu::ComputePipeline, Access)>,
             Option<&wgpu::ComputePipeline>,
         ),
     ) -> Result<Vec<Dispatch>, Error> {
         let problem = &plan.problem;
         let alignment = self.inner.limits.binding_alignment;
         let rows = chunk.shape();
+        let k = plan.decision.operands.k;
         let mut params = Params::of(problem);
+        params.k = k as u32;
         params.m = chunk.rows as u32;
         params.n = chunk.cols as u32;
         params.batch = chunk.batch as u32;
 
         let a = a.map(|a| {
-            let shape = Shape { cols: problem.k, ..rows };
-            let width = multiply.map_or(1, |(kernel, _)| kernel.a.width);
+            let shape = Shape { cols: k, ..rows };
+            let width = multiply.map_or(1, |(kernel, ..)| kernel.a.width);
             let bound = a.bound_vectors(chunk.a_offset(a.layout), shape, alignment, width);
             params.a = Strides::new(bound.base, a.layout);
             bound
         });
         let b = b.map(|b| {
-            let shape = Shape { rows: problem.k, ..rows };
-            let width = multiply.map_or(1, |(kernel, _)| kernel.b.width);
+            let shape = Shape { rows: k, ..rows };
+            let width = multiply.map_or(1, |(kernel, ..)| kernel.b.width);
             let bound = b.bound_vectors(chunk.b_offset(b.layout), shape, alignment, width);
             params.b = Strides::new(bound.base, b.layout);
             bound
@@ -131,7 +147,8 @@ impl Wgsl {
             params.bias_base = bound.base;
             bound
         });
-        if pack.is_some() {
+        let packs = plan.decision.store != Store::Fused;
+        if packs {
             let (axes, lowest) = params::axes(problem.c_layout, rows);
             params.axes = axes;
             params.c.base = (i128::from(c.base) + lowest) as u32;
@@ -142,24 +159,24 @@ impl Wgsl {
         let sums = plan.scratch.as_ref().map(|buffer| Bound {
             buffer,
             offset: 0,
-            size: chunk.sum_bytes(),
+            size: chunk.sum_bytes() * u64::from(plan.decision.slices()),
             base: 0,
         });
         let mut dispatches = Vec::with_capacity(2);
-        if let Some((kernel, pipeline)) = multiply {
-            let output = if plan.decision.store == Store::Packed { sums.as_ref() } else { None };
-            let output = output.unwrap_or(&c);
+        if let Some((kernel, pipeline, access)) = multiply {
+            let output = sums.as_ref().unwrap_or(&c);
             dispatches.push(Dispatch {
                 pipeline: pipeline.clone(),
                 bindings: self.bind_group(
-                    access,
+                    *access,
                     [a.as_ref(), b.as_ref(), Some(output), bias.as_ref()],
                     &uniform,
                 )?,
                 workgroups: chunk.workgroups(kernel),
             });
         }
-        if let Some(pipeline) = pack {
+        if let Some(pipeline) = finish {
+            let axis = self.inner.limits.workgroups_per_axis;
             dispatches.push(Dispatch {
                 pipeline: pipeline.clone(),
                 bindings: self.bind_group(
@@ -167,13 +184,58 @@ impl Wgsl {
                     [sums.as_ref(), None, Some(&c), bias.as_ref()],
                     &uniform,
                 )?,
-                workgroups: pack_workgroups(
-                    u64::from(params.words),
-                    self.inner.limits.workgroups_per_axis,
-                ),
+                workgroups: if packs {
+                    pack_workgroups(u64::from(params.words), axis)
+                } else {
+                    reduce_workgroups(chunk.sum_bytes() / 4, plan.decision.reduce_groups(), axis)
+                },
             });
         }
         Ok(dispatches)
+    }
+
+    /// Binds an operand and its copy for the copying kernel.
+    fn bind_copy(
+        &self,
+        plan: &WgslPlan,
+        source: Source<'_>,
+        target: &WgslTensor,
+        reads: Reads,
+        is_a: bool,
+    ) -> Result<Dispatch, Error> {
+        let problem = &plan.problem;
+        let alignment = self.inner.limits.binding_alignment;
+        let (lines, layout) =
+            if is_a { (problem.m, source.layout) } else { (problem.n, source.layout.transposed()) };
+        let OperandCopy { order, pitch, batch, .. } = reads.copy.ok_or(Error::Device {
+            device: self.inner.name.clone(),
+            operation: "copying an operand",
+            message: "the plan has no copy".into(),
+        })?;
+        let source = Source { layout, ..source };
+        let shape = Shape { batch, rows: lines, cols: problem.k };
+        let from = source.bound(0, shape, alignment);
+        let whole = Shape::new(1, target.len());
+        let to = bound(target, 0, whole, Layout::row_major(1, target.len()), alignment);
+        let mut params = Params::of(problem);
+        params.m = lines as u32;
+        params.batch = batch as u32;
+        params.a = Strides::new(from.base, layout);
+        params.c.row = pitch as u32;
+        params.c.batch = reads.layout.batch_stride as u32;
+        let lines_are_near = layout.row_stride.unsigned_abs() < layout.col_stride.unsigned_abs();
+        let access = Access::ReadOnlyInputs;
+        let text = emit::copy(source.tensor.element(), order, lines_are_near, access);
+        let uniform = self.uniform(&params)?;
+        Ok(Dispatch {
+            pipeline: self.inner.pipeline("copy", text, access)?,
+            bindings: self.bind_group(access, [Some(&from), None, Some(&to), None], &uniform)?,
+            workgroups: [
+                lines.div_ceil(COPY_TILE) as u32,
+                problem.k.div_ceil(COPY_TILE) as u32,
+                batch as u32,
+            ],
+        })
     }
 
     /// A uniform buffer with these parameters.

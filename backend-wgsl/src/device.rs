@@ -9,6 +9,7 @@ use std::time::Duration;
 use lapidary_core::{DeviceInfo, ElementType, Error};
 
 use crate::adapter::{self, AdapterChoice};
+use crate::decide::Tuning;
 use crate::emit::Access;
 use crate::limits::DeviceLimits;
 
@@ -23,8 +24,11 @@ pub struct WgslOptions {
     pub checked: bool,
     /// Limits and features to ask for instead of all the adapter has. The default is all.
     pub limits: Option<wgpu::Limits>,
-    /// Features to ask for, of those the adapter has. The default is f16, timestamps and subgroups.
+    /// Features to ask for, of those the adapter has. The default is f16, timestamps, subgroups and
+    /// cooperative matrices.
     pub features: wgpu::Features,
+    /// What plans assume of the device beyond its limits, instead of what its class suggests.
+    pub tuning: Option<Tuning>,
     /// How long to wait for one submission before it counts as hung. The default is 5 minutes.
     pub timeout: Duration,
     /// What a test changes in shaders; `checked` counts as true then. The default is nothing.
@@ -40,7 +44,9 @@ impl Default for WgslOptions {
             limits: None,
             features: wgpu::Features::SHADER_F16
                 | wgpu::Features::TIMESTAMP_QUERY
-                | wgpu::Features::SUBGROUP,
+                | wgpu::Features::SUBGROUP
+                | wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX,
+            tuning: None,
             timeout: Duration::from_secs(300),
             #[cfg(feature = "testing")]
             rewrite: None,
@@ -68,6 +74,13 @@ impl WgslOptions {
     #[must_use]
     pub fn rewrite(mut self, rewrite: crate::ShaderRewrite) -> Self {
         self.rewrite = Some(rewrite);
+        self
+    }
+
+    /// Plans with these assumptions of the device.
+    #[must_use]
+    pub fn tuning(mut self, tuning: Tuning) -> Self {
+        self.tuning = Some(tuning);
         self
     }
 
@@ -142,9 +155,18 @@ impl Wgsl {
     pub async fn with_options_async(options: &WgslOptions) -> Result<Self, Error> {
         let adapter = adapter::find(adapter::instance(), &options.adapter).await?;
         let name = adapter.get_info().name;
+        let features = options.features & adapter.features();
+        let experimental = if features.intersects(wgpu::Features::all_experimental_mask()) {
+            // SAFETY: of the experimental features only cooperative matrices are used, by kernels
+            // whose every load and store is inside tiles or buffers whose sizes the plan knows.
+            unsafe { wgpu::ExperimentalFeatures::enabled() }
+        } else {
+            wgpu::ExperimentalFeatures::disabled()
+        };
         let descriptor = wgpu::DeviceDescriptor {
             label: Some("lapidary"),
-            required_features: options.features & adapter.features(),
+            required_features: features,
+            experimental_features: experimental,
             required_limits: options.limits.clone().unwrap_or_else(|| adapter.limits()),
             ..wgpu::DeviceDescriptor::default()
         };
@@ -163,24 +185,34 @@ impl Wgsl {
             tracing::error!(device = label, %error, "uncaptured device error");
             remember(&on_error, error.to_string());
         }));
-        Self::assemble(device, queue, options, lost)
+        let mut limits = DeviceLimits::of(&device);
+        let subgroups = limits.subgroup_lanes == 32 && limits.f16;
+        limits.cooperative = subgroups
+            && features.contains(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX)
+            && adapter.cooperative_matrix_properties().iter().any(is_usable);
+        if let Some(tuning) = options.tuning {
+            limits.tuning = tuning;
+        }
+        Self::assemble(device, queue, limits, options, lost)
     }
 
     /// Uses a device that the program already has. Its error handlers are left alone.
     ///
     /// The device needs nothing beyond `Limits::downlevel_defaults()`; `SHADER_F16` allows f16
-    /// operands.
+    /// operands. Cooperative matrices are not used: a device does not tell which there are.
     ///
     /// # Errors
     /// [`Error::Device`] if the device refuses the few objects every plan needs.
     pub fn from_device(device: wgpu::Device, queue: wgpu::Queue) -> Result<Self, Error> {
         let options = WgslOptions::default();
-        Self::assemble(device, queue, &options, Arc::default())
+        let limits = DeviceLimits::of(&device);
+        Self::assemble(device, queue, limits, &options, Arc::default())
     }
 
     fn assemble(
         device: wgpu::Device,
         queue: wgpu::Queue,
+        limits: DeviceLimits,
         options: &WgslOptions,
         lost: Arc<Mutex<Option<String>>>,
     ) -> Result<Self, Error> {
@@ -197,7 +229,6 @@ impl Wgsl {
             });
             (layouts, dummy)
         })?;
-        let limits = DeviceLimits::of(&device);
         tracing::debug!(device = name, ?limits, "device opened");
         #[cfg(feature = "testing")]
         let checked = options.checked || options.rewrite.is_some();
@@ -272,11 +303,20 @@ impl Wgsl {
                 format!("{} to {}", info.subgroup_min_size, info.subgroup_max_size),
             ),
             ("f16".into(), yes_no(limits.f16)),
+            ("cooperative matrices".into(), yes_no(limits.cooperative)),
+            ("tuned for".into(), limits.tuning.class.to_owned()),
             ("timestamps".into(), yes_no(features.contains(wgpu::Features::TIMESTAMP_QUERY))),
             ("checked shaders".into(), yes_no(inner.checked)),
         ];
         description
     }
+}
+
+/// Whether the kernels have a use for a configuration: 16×16×16, f16 factors, f32 sums.
+fn is_usable(properties: &wgpu::CooperativeMatrixProperties) -> bool {
+    use wgpu::CooperativeScalarType::{F16, F32};
+    let sizes = (properties.m_size, properties.n_size, properties.k_size);
+    sizes == (16, 16, 16) && properties.ab_type == F16 && properties.cr_type == F32
 }
 
 impl Inner {

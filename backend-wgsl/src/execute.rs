@@ -13,6 +13,12 @@ use crate::pack::WgslPackedB;
 use crate::plan::{Dispatch, WgslPlan};
 use crate::tensor::WgslTensor;
 
+/// Least time of a round of the warm-up that runs without waiting in between.
+const WARM_UP_ROUND: Duration = Duration::from_millis(20);
+
+/// Timestamps of one query set; WebGPU allows 4096.
+const MOST_QUERIES: usize = 2048;
+
 /// How long an execution took on the device.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -99,9 +105,10 @@ impl Wgsl {
 
     /// Runs a plan `runs` times and returns how long each run took on the device.
     ///
-    /// Warms up first for at least `warm_up`: an idle device runs at a fraction of its clock. With
-    /// timestamp queries the time is from the first dispatch's begin to the last one's end; without
-    /// them it is the host's, submission and wait included.
+    /// Warms up first for at least `warm_up`, and gives the device the next run before the last one
+    /// ends: an idle device runs at a fraction of its clock. With timestamp queries the time is from
+    /// the first dispatch's begin to the last one's end, summed over submissions; without them it is
+    /// the host's, submission and wait included.
     ///
     /// # Errors
     /// As [`Backend::execute`] and [`Backend::sync`].
@@ -113,20 +120,35 @@ impl Wgsl {
         warm_up: Duration,
     ) -> Result<Timing, Error> {
         let start = Instant::now();
+        let mut queued = 1;
         loop {
-            self.execute(plan, args)?;
+            let round = Instant::now();
+            for _ in 0..queued {
+                self.execute(plan, args)?;
+            }
             self.inner.wait()?;
             if start.elapsed() >= warm_up {
                 break;
             }
+            // Rounds of about 20 ms keep the device busy and the queue short.
+            if round.elapsed() < WARM_UP_ROUND && queued < 1024 {
+                queued *= 2;
+            }
         }
         let device_clock = self.inner.device.features().contains(wgpu::Features::TIMESTAMP_QUERY);
-        let runs = (0..runs)
-            .map(
-                |_| if device_clock { self.timed(plan, args) } else { self.wall_clock(plan, args) },
-            )
-            .collect::<Result<_, Error>>()?;
-        Ok(Timing { runs, device_clock })
+        if !device_clock {
+            let runs =
+                (0..runs).map(|_| self.wall_clock(plan, args)).collect::<Result<_, Error>>()?;
+            return Ok(Timing { runs, device_clock });
+        }
+        let chunks = self.prepare(plan, args)?.chunks.len().max(1);
+        let together = (MOST_QUERIES / (2 * chunks)).max(1);
+        let mut times = Vec::with_capacity(runs);
+        while times.len() < runs {
+            let next = together.min(runs - times.len());
+            times.extend(self.timed(plan, args, next)?);
+        }
+        Ok(Timing { runs: times, device_clock })
     }
 
     fn wall_clock(&self, plan: &WgslPlan, args: &Args<'_, Self>) -> Result<Duration, Error> {
@@ -136,51 +158,73 @@ impl Wgsl {
         Ok(start.elapsed())
     }
 
-    /// One run between two timestamps, each chunk its own submission; the sum over chunks.
-    fn timed(&self, plan: &WgslPlan, args: &Args<'_, Self>) -> Result<Duration, Error> {
+    /// Runs between timestamps, each chunk its own submission, and none waited for before the last.
+    fn timed(
+        &self,
+        plan: &WgslPlan,
+        args: &Args<'_, Self>,
+        runs: usize,
+    ) -> Result<Vec<Duration>, Error> {
         let prepared = self.prepare(plan, args)?;
         let inner = &self.inner;
-        let mut total = 0.0;
-        for chunk in &prepared.chunks {
-            let resolved = inner.scoped("timing", 16, || {
-                let queries = inner.device.create_query_set(&wgpu::QuerySetDescriptor {
-                    label: Some("lapidary timing"),
-                    ty: wgpu::QueryType::Timestamp,
-                    count: 2,
-                });
-                let resolved = inner.device.create_buffer(&wgpu::BufferDescriptor {
-                    label: Some("lapidary timing"),
-                    size: 16,
-                    usage: wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC,
-                    mapped_at_creation: false,
-                });
+        let chunks = prepared.chunks.len();
+        let count = (2 * chunks * runs) as u32;
+        if count == 0 {
+            return Ok(vec![Duration::ZERO; runs]);
+        }
+        let bytes = u64::from(count) * 8;
+        let resolved = inner.scoped("timing", bytes, || {
+            let queries = inner.device.create_query_set(&wgpu::QuerySetDescriptor {
+                label: Some("lapidary timing"),
+                ty: wgpu::QueryType::Timestamp,
+                count,
+            });
+            let resolved = inner.device.create_buffer(&wgpu::BufferDescriptor {
+                label: Some("lapidary timing"),
+                size: bytes,
+                usage: wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC,
+                mapped_at_creation: false,
+            });
+            for (index, chunk) in (0..runs).flat_map(|_| &prepared.chunks).enumerate() {
                 let mut encoder = inner.device.create_command_encoder(&Default::default());
                 {
+                    let first = 2 * index as u32;
                     let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor {
                         label: Some(&plan.decision.summary.kernel),
                         timestamp_writes: Some(wgpu::ComputePassTimestampWrites {
                             query_set: &queries,
-                            beginning_of_pass_write_index: Some(0),
-                            end_of_pass_write_index: Some(1),
+                            beginning_of_pass_write_index: Some(first),
+                            end_of_pass_write_index: Some(first + 1),
                         }),
                     });
                     chunk.iter().for_each(|dispatch| dispatch.encode(&mut pass));
                 }
-                encoder.resolve_query_set(&queries, 0..2, &resolved, 0);
                 inner.queue.submit([encoder.finish()]);
-                resolved
-            })?;
-            let bytes = pollster::block_on(self.read_bytes(&resolved, 0, 16))?;
-            let ticks: Vec<u64> = bytemuck::pod_collect_to_vec(&bytes);
-            let (begin, end) = (ticks[0], ticks[1]);
-            let ticks = end.checked_sub(begin).ok_or_else(|| Error::Device {
-                device: inner.name.clone(),
-                operation: "timing",
-                message: format!("the timestamp at the end, {end}, is before {begin}"),
-            })?;
-            total += ticks as f64 * f64::from(inner.queue.get_timestamp_period());
-        }
-        Ok(Duration::from_secs_f64(total * 1e-9))
+            }
+            let mut encoder = inner.device.create_command_encoder(&Default::default());
+            encoder.resolve_query_set(&queries, 0..count, &resolved, 0);
+            inner.queue.submit([encoder.finish()]);
+            resolved
+        })?;
+        let bytes = pollster::block_on(self.read_bytes(&resolved, 0, bytes as usize))?;
+        let ticks: Vec<u64> = bytemuck::pod_collect_to_vec(&bytes);
+        let period = f64::from(inner.queue.get_timestamp_period());
+        ticks
+            .chunks(2 * chunks)
+            .map(|run| {
+                let mut total = 0.0;
+                for pair in run.chunks(2) {
+                    let (begin, end) = (pair[0], pair[1]);
+                    let ticks = end.checked_sub(begin).ok_or_else(|| Error::Device {
+                        device: inner.name.clone(),
+                        operation: "timing",
+                        message: format!("the timestamp at the end, {end}, is before {begin}"),
+                    })?;
+                    total += ticks as f64 * period;
+                }
+                Ok(Duration::from_secs_f64(total * 1e-9))
+            })
+            .collect()
     }
 }
 

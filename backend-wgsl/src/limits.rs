@@ -1,7 +1,9 @@
 //! What a device allows, as plain data that decisions are made from.
 
+use crate::decide::Tuning;
+
 /// The limits and features a plan depends on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct DeviceLimits {
     /// Bytes of workgroup memory a workgroup may use.
@@ -20,17 +22,32 @@ pub struct DeviceLimits {
     pub f16: bool,
     /// Whether the device is a program on the CPU.
     pub software: bool,
+    /// Lanes of a subgroup where shaders may use subgroups and all have one size, else 0.
+    pub subgroup_lanes: u32,
+    /// Whether 16×16×16 cooperative matrices of f16 factors and f32 sums can be used.
+    pub cooperative: bool,
+    /// What the device likes.
+    pub tuning: Tuning,
 }
 
 impl DeviceLimits {
     /// The limits of an open device.
     #[must_use]
     pub fn of(device: &wgpu::Device) -> Self {
-        let software = device.adapter_info().device_type == wgpu::DeviceType::Cpu;
-        Self::from_limits(&device.limits(), device.features(), software)
+        let info = device.adapter_info();
+        let features = device.features();
+        let software = info.device_type == wgpu::DeviceType::Cpu;
+        let one_size = info.subgroup_min_size == info.subgroup_max_size;
+        let subgroups = features.contains(wgpu::Features::SUBGROUP) && one_size;
+        Self {
+            subgroup_lanes: if subgroups { info.subgroup_min_size } else { 0 },
+            tuning: Tuning::of(&info),
+            ..Self::from_limits(&device.limits(), features, software)
+        }
     }
 
-    /// The limits of a device that would be opened with these.
+    /// The limits of a device that would be opened with these: without subgroups and cooperative
+    /// matrices, which limits do not tell of, and with the tuning of an unknown GPU.
     #[must_use]
     pub fn from_limits(limits: &wgpu::Limits, features: wgpu::Features, software: bool) -> Self {
         Self {
@@ -43,6 +60,9 @@ impl DeviceLimits {
             binding_alignment: u64::from(limits.min_storage_buffer_offset_alignment).max(16),
             f16: features.contains(wgpu::Features::SHADER_F16),
             software,
+            subgroup_lanes: 0,
+            cooperative: false,
+            tuning: if software { Tuning::SOFTWARE } else { Tuning::DISCRETE },
         }
     }
 }

@@ -9,7 +9,7 @@ use lapidary_core::{
 };
 
 use crate::bind::Source;
-use crate::decide::{self, Body, Decision, Fetch, Kernel, Lines, Store};
+use crate::decide::{self, Body, Decision, Kernel, OperandCopy, Reads, Store};
 use crate::device::Wgsl;
 use crate::emit::{self, Access};
 use crate::pack::WgslPackedB;
@@ -26,6 +26,8 @@ pub struct WgslPlan {
     /// The device it was made for; plans do not move between devices.
     owner: u64,
     pub(crate) scratch: Option<wgpu::Buffer>,
+    /// Where A and B are copied to, where they are.
+    pub(crate) copies: [Option<WgslTensor>; 2],
     prepared: Mutex<VecDeque<(Key, std::sync::Arc<Prepared>)>>,
 }
 
@@ -47,8 +49,8 @@ impl WgslPlan {
     pub fn source(&self) -> String {
         let Decision { kernel, store, traits, .. } = &self.decision;
         match kernel {
-            Some(kernel) => emit::multiply(kernel, traits, *store, Access::ReadOnlyInputs),
-            None => emit::pack_output(traits, *store, Access::ReadOnlyInputs),
+            Some(kernel) => emit::multiply(kernel, traits, *store, multiply_access(kernel)),
+            None => emit::pack_output(traits, 1, *store, Access::ReadOnlyInputs),
         }
     }
 }
@@ -81,7 +83,11 @@ impl Wgsl {
     /// # Errors
     /// As [`Backend::plan`](lapidary_core::Backend::plan).
     pub fn decide(&self, problem: &Problem, choice: KernelChoice) -> Result<Decision, Error> {
-        decide::decide(problem, &self.inner.limits, choice, &self.inner.name)
+        self.decide_with(problem, &PlanOptions::kernel(choice))
+    }
+
+    fn decide_with(&self, problem: &Problem, options: &PlanOptions) -> Result<Decision, Error> {
+        decide::decide_with(problem, &self.inner.limits, options, &self.inner.name)
     }
 
     pub(crate) fn make_plan(
@@ -98,29 +104,33 @@ impl Wgsl {
             device = self.inner.name,
         )
         .entered();
-        let decision = self.decide(problem, options.kernel)?;
+        let decision = self.decide_with(problem, options)?;
         tracing::debug!(kernel = decision.summary.kernel, notes = ?decision.summary.notes);
-        let scratch = match decision.scratch_bytes {
+        let scratch = match decision.sum_bytes {
             0 => None,
             bytes => {
                 Some(self.inner.buffer("lapidary sums", bytes, wgpu::BufferUsages::empty())?)
             }
         };
+        let copy_of = |reads: Reads| match reads.copy {
+            Some(OperandCopy { len, .. }) => self.allocate(reads.element, len).map(Some),
+            None => Ok(None),
+        };
+        let copies = [copy_of(decision.operands.a)?, copy_of(decision.operands.b)?];
         let plan = WgslPlan {
             problem: problem.clone(),
             decision,
             owner: self.inner.id,
             scratch,
+            copies,
             prepared: Mutex::default(),
         };
         // Compile now: a kernel that the driver refuses is an error of the plan, not of its use.
         if !problem.is_empty() {
             if let Some(kernel) = &plan.decision.kernel {
-                self.multiply_pipeline(&plan, kernel, Access::ReadOnlyInputs)?;
+                self.multiply_pipeline(&plan, kernel, multiply_access(kernel))?;
             }
-            if plan.decision.store != Store::Fused {
-                self.pack_pipeline(&plan, Access::ReadOnlyInputs)?;
-            }
+            self.finish_pipeline(&plan, Access::ReadOnlyInputs)?;
         }
         Ok(plan)
     }
@@ -136,13 +146,23 @@ impl Wgsl {
         self.inner.pipeline(&kernel.name, source, access)
     }
 
-    pub(crate) fn pack_pipeline(
+    /// The pass from raw sums, or from nothing, to C; `None` where the kernel stores C itself.
+    pub(crate) fn finish_pipeline(
         &self,
         plan: &WgslPlan,
         access: Access,
-    ) -> Result<wgpu::ComputePipeline, Error> {
+    ) -> Result<Option<wgpu::ComputePipeline>, Error> {
         let Decision { traits, store, .. } = &plan.decision;
-        self.inner.pipeline("pack_output", emit::pack_output(traits, *store, access), access)
+        let slices = plan.decision.slices();
+        let (label, source) = match store {
+            Store::Fused if slices == 1 => return Ok(None),
+            Store::Fused => {
+                let groups = plan.decision.reduce_groups();
+                ("reduce", emit::reduce(traits, slices, groups, access))
+            }
+            _ => ("pack_output", emit::pack_output(traits, slices, *store, access)),
+        };
+        self.inner.pipeline(label, source, access).map(Some)
     }
 
     /// Refuses a plan that another device made.
@@ -207,22 +227,55 @@ impl Wgsl {
     }
 }
 
-/// The kernel whose loads these operands allow: the planned one, or one with narrower loads where
-/// the caller left the width to the backend.
+/// How a kernel's inputs are bound where no buffer is bound twice. A cooperative kernel is faster
+/// when they count as writable: its loads then stay in front of the products they run under.
+pub(crate) const fn multiply_access(kernel: &Kernel) -> Access {
+    match kernel.body {
+        Body::Cooperative => Access::AllReadWrite,
+        _ => Access::ReadOnlyInputs,
+    }
+}
+
+/// The kernel whose loads and stores these operands allow: the planned one, or one with narrower
+/// loads where the caller left the width to the backend.
 pub(crate) fn aligned_kernel(
     plan: &WgslPlan,
     kernel: &Kernel,
     a: Source<'_>,
     b: Source<'_>,
+    c: TensorSlice<'_, WgslTensor>,
 ) -> Result<Kernel, Error> {
     let problem = &plan.problem;
-    let a_fault = |width| vector_fault(a, problem.a_shape(), width);
-    if kernel.body == Body::Vector {
-        let b_fault = vector_fault(b, problem.b_shape(), 4);
-        return Ok(kernel.clone().fetching(
-            Fetch::of(Lines::of_a(a.layout, problem.batch), a_fault(4).is_none()),
-            Fetch::of(Lines::of_b(b.layout, problem.batch), b_fault.is_none()),
-        ));
+    let k = plan.decision.operands.k;
+    let (a_shape, b_shape) =
+        (Shape { cols: k, ..problem.a_shape() }, Shape { rows: k, ..problem.b_shape() });
+    let c_bytes = c.tensor.byte_offset + c.offset as u64 * c.tensor.element().size() as u64;
+    let c_aligned = c_bytes.is_multiple_of(16);
+    if kernel.body == Body::Cooperative {
+        let fits = vector_fault(a, a_shape, 8).is_none()
+            && vector_fault(b, b_shape, 8).is_none()
+            && (c_aligned || plan.decision.stores_sums());
+        return match (&plan.decision.scalar_kernel, fits) {
+            (_, true) => Ok(kernel.clone()),
+            (Some(fallback), _) => Ok(fallback.clone()),
+            (None, _) => Err(Error::KernelUnsuitable {
+                kernel: kernel.name.clone(),
+                reason: "an operand does not start at a multiple of 16 bytes".into(),
+            }),
+        };
+    }
+    let a_fault = |width| vector_fault(a, a_shape, width);
+    if matches!(kernel.body, Body::Vector | Body::Skinny) {
+        let operands = decide::Operands {
+            a: Reads { layout: a.layout, ..plan.decision.operands.a },
+            b: Reads { layout: b.layout, ..plan.decision.operands.b },
+            k,
+        };
+        let b_fault = vector_fault(b, b_shape, 4);
+        // Sums lie in a buffer of the plan's own.
+        let aligned =
+            [a_fault(4).is_none(), b_fault.is_none(), c_aligned || plan.decision.stores_sums()];
+        return Ok(kernel.clone().reading(&operands, problem.batch, aligned));
     }
     let Some((what, value)) = a_fault(kernel.a.width) else {
         return Ok(kernel.clone());

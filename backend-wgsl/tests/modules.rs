@@ -1,10 +1,12 @@
 //! Every module the emitter can write: valid with the least capabilities, translatable to the
 //! languages of devices that are not at hand, and within the workgroup memory it claims.
 
-use lapidary_core::{Activation, ElementType, KernelChoice, Layout, Problem};
-use lapidary_wgsl::DeviceLimits;
-use lapidary_wgsl::decide::{Decision, decide};
+use lapidary_core::{Activation, ElementType, KernelChoice, Layout, PlanOptions, Problem};
+use lapidary_wgsl::decide::{
+    BlockRow, Decision, Store, Tuning, cooperative_blocks, decide_with, dot4_blocks, float_blocks,
+};
 use lapidary_wgsl::emit::{self, Access};
+use lapidary_wgsl::{DeviceLimits, wgpu};
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 
 /// The limits of WebGPU's smallest devices, and those of an ordinary GPU.
@@ -104,15 +106,37 @@ fn visit_plan(
     choice: KernelChoice,
     visit: &mut impl FnMut(&str, &str, usize, &DeviceLimits),
 ) {
-    let name = format!("{} {}->{}", choice.name(), problem.a, problem.c);
-    let decision = decide(problem, limits, choice, "test").expect(&name);
-    let Decision { kernel, scalar_kernel, store, traits, .. } = &decision;
+    visit_options(problem, limits, &PlanOptions::kernel(choice), visit);
+}
+
+fn visit_options(
+    problem: &Problem,
+    limits: &DeviceLimits,
+    options: &PlanOptions,
+    visit: &mut impl FnMut(&str, &str, usize, &DeviceLimits),
+) {
+    let name = format!("{} {}->{}", options.kernel.name(), problem.a, problem.c);
+    let decision = decide_with(problem, limits, options, "test").expect(&name);
+    let Decision { kernel, scalar_kernel, store, traits, operands, .. } = &decision;
+    for (reads, element) in [(operands.a, problem.a), (operands.b, problem.b)] {
+        for near in [false, true] {
+            if let Some(copy) = reads.copy {
+                let source = emit::copy(element, copy.order, near, Access::ReadOnlyInputs);
+                visit("copy", &source, 32 * 33 * 4, limits);
+            }
+        }
+    }
+    if decision.slices() > 1 && *store == Store::Fused {
+        let groups = decision.reduce_groups();
+        let source = emit::reduce(traits, decision.slices(), groups, Access::ReadOnlyInputs);
+        visit("reduce", &source, 256 * 4, limits);
+    }
     for access in [Access::ReadOnlyInputs, Access::AllReadWrite] {
         for kernel in kernel.iter().chain(scalar_kernel) {
             let source = emit::multiply(kernel, traits, *store, access);
             visit(&name, &source, kernel.workgroup_bytes(), limits);
         }
-        visit(&name, &emit::pack_output(traits, *store, access), 0, limits);
+        visit(&name, &emit::pack_output(traits, decision.slices(), *store, access), 0, limits);
     }
 }
 
@@ -121,14 +145,33 @@ fn parse(name: &str, source: &str) -> naga::Module {
         .unwrap_or_else(|error| panic!("{name}: {}\n{source}", error.emit_to_string(source)))
 }
 
-/// Only f16 loads need a capability at all.
+/// Bytes of workgroup memory that a module declares.
+fn workgroup_bytes(module: &naga::Module) -> usize {
+    let mut layouter = naga::proc::Layouter::default();
+    layouter.update(module.to_ctx()).expect("layout");
+    let sizes = module
+        .global_variables
+        .iter()
+        .filter(|(_, variable)| variable.space == naga::AddressSpace::WorkGroup)
+        .map(|(_, variable)| layouter[variable.ty].size as usize);
+    sizes.sum()
+}
+
+/// Only f16 loads, cooperative matrices and subgroup reductions need a capability at all.
 fn validate(name: &str, source: &str, module: &naga::Module) -> naga::valid::ModuleInfo {
-    let capabilities = if source.contains("enable f16;") {
-        Capabilities::SHADER_FLOAT16
-    } else {
-        Capabilities::empty()
-    };
+    let mut capabilities = Capabilities::empty();
+    if source.contains("enable f16;") {
+        capabilities |= Capabilities::SHADER_FLOAT16;
+    }
+    if source.contains("enable wgpu_cooperative_matrix;") {
+        capabilities |= Capabilities::COOPERATIVE_MATRIX | Capabilities::SHADER_FLOAT16_IN_FLOAT32;
+    }
+    if source.contains("subgroupAdd") {
+        capabilities |= Capabilities::SUBGROUP;
+    }
     Validator::new(ValidationFlags::all(), capabilities)
+        .subgroup_stages(naga::valid::ShaderStages::COMPUTE)
+        .subgroup_operations(naga::valid::SubgroupOperationSet::all())
         .validate(module)
         .unwrap_or_else(|error| panic!("{name}: {}\n{source}", error.emit_to_string(source)))
 }
@@ -142,16 +185,9 @@ fn every_module_validates_and_stays_within_workgroup_memory() {
         }
         let module = parse(name, source);
         validate(name, source, &module);
-        let mut layouter = naga::proc::Layouter::default();
-        layouter.update(module.to_ctx()).expect("layout");
-        let used: u32 = module
-            .global_variables
-            .iter()
-            .filter(|(_, variable)| variable.space == naga::AddressSpace::WorkGroup)
-            .map(|(_, variable)| layouter[variable.ty].size)
-            .sum();
-        assert_eq!(used as usize, reported, "{name}: bytes the plan reports");
-        assert!(used as usize <= limits.workgroup_bytes, "{name}: {used} bytes");
+        let used = workgroup_bytes(&module);
+        assert_eq!(used, reported, "{name}: bytes the plan reports");
+        assert!(used <= limits.workgroup_bytes, "{name}: {used} bytes");
     });
     println!("{} distinct modules", seen.len());
     assert!(seen.len() > 1000);
@@ -190,4 +226,95 @@ fn every_module_translates_to_spirv_msl_and_hlsl() {
         assert!(hlsl.contains("numthreads"));
     });
     println!("{} distinct modules", seen.len());
+}
+
+/// A large GPU that lists a cooperative configuration, which no software device does.
+fn with_matrix_units() -> DeviceLimits {
+    let limits =
+        wgpu::Limits { max_compute_workgroup_storage_size: 49152, ..wgpu::Limits::defaults() };
+    let mut limits = DeviceLimits::from_limits(&limits, wgpu::Features::SHADER_F16, false);
+    limits.cooperative = true;
+    limits.subgroup_lanes = 32;
+    limits.tuning = Tuning::HOPPER;
+    limits
+}
+
+/// Kernels that matrix units, subgroups and large problems bring: every block, known and unknown
+/// sizes, whole and cut, all of K and slices, plain and with an epilogue.
+fn every_tuned_module(mut visit: impl FnMut(&str, &str, usize, &DeviceLimits)) {
+    let mut limits = with_matrix_units();
+    let mut choices: Vec<(ElementType, KernelChoice)> = Vec::new();
+    let rows = |rows: &[BlockRow]| rows.iter().map(|row| row.config).collect::<Vec<_>>();
+    for config in rows(&cooperative_blocks()) {
+        choices.push((ElementType::F16, KernelChoice::Policy(config)));
+    }
+    for config in rows(&dot4_blocks()) {
+        choices.push((ElementType::I8, KernelChoice::Policy(config)));
+    }
+    choices.push((ElementType::F32, KernelChoice::Policy(float_blocks()[4].config)));
+    choices.push((ElementType::F16, KernelChoice::Skinny));
+    for (operand, choice) in choices {
+        for [m, n, k] in [[256, 256, 256], [130, 260, 67]] {
+            let (m, n) = if choice == KernelChoice::Skinny { (3, n) } else { (m, n) };
+            for (specialise_flops, slices) in [(0.0, 1), (f64::INFINITY, 1), (0.0, 2)] {
+                limits.tuning.specialise_flops = specialise_flops;
+                for (output, beta) in [
+                    (operand.accumulator(), 0.0),
+                    (operand.accumulator(), 1.0),
+                    (ElementType::BF16, 0.0),
+                ] {
+                    for b in [Layout::row_major(k, n), Layout::col_major(k, n)] {
+                        let problem =
+                            Problem::new(m, n, k).elements(operand, output).beta(beta).b_layout(b);
+                        let options = PlanOptions::kernel(choice).k_slices(slices);
+                        visit_options(&problem, &limits, &options, &mut visit);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn tuned_modules_validate_and_translate() {
+    let mut seen = std::collections::HashSet::new();
+    let mut cooperative = 0;
+    every_tuned_module(|name, source, reported, limits| {
+        if !seen.insert(source.to_owned()) {
+            return;
+        }
+        let module = parse(name, source);
+        let info = validate(name, source, &module);
+        assert_eq!(workgroup_bytes(&module), reported, "{name}: bytes the plan reports");
+        assert!(reported <= limits.workgroup_bytes, "{name}: {reported} bytes");
+        // Cooperative matrices are in SPIR-V from version 1.3 on, and wgpu asks for 1.4.
+        let options = naga::back::spv::Options { lang_version: (1, 4), ..Default::default() };
+        naga::back::spv::write_vec(&module, &info, &options, None)
+            .unwrap_or_else(|error| panic!("{name} to SPIR-V: {error}"));
+        let options = naga::back::msl::Options {
+            lang_version: (2, 4),
+            fake_missing_bindings: true,
+            ..Default::default()
+        };
+        naga::back::msl::write_string(&module, &info, &options, &Default::default())
+            .unwrap_or_else(|error| panic!("{name} to MSL: {error}"));
+        let mut hlsl = String::new();
+        let options = naga::back::hlsl::Options {
+            shader_model: naga::back::hlsl::ShaderModel::V6_4,
+            fake_missing_bindings: true,
+            ..Default::default()
+        };
+        let translated = naga::back::hlsl::Writer::new(&mut hlsl, &options, &Default::default())
+            .write(&module, &info, None);
+        if source.contains("coop_mat16x16") {
+            // naga 30 has no cooperative matrices in HLSL; when this fails, they can be offered on
+            // DirectX 12.
+            cooperative += 1;
+            assert!(translated.is_err(), "{name}: HLSL has cooperative matrices now");
+        } else {
+            translated.unwrap_or_else(|error| panic!("{name} to HLSL: {error}"));
+        }
+    });
+    println!("{} distinct modules, {cooperative} cooperative", seen.len());
+    assert!(seen.len() > 60 && cooperative > 20);
 }

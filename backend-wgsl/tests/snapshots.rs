@@ -1,7 +1,8 @@
 //! What is generated, pinned: the header of every step's kernel, and step 7 written out.
 
-use lapidary_core::{Activation, ElementType, KernelChoice, Problem};
-use lapidary_wgsl::decide::{Decision, decide};
+use lapidary_core::policy::{CooperativeMatrix, KernelConfig, RegisterPrefetch, VectorFma};
+use lapidary_core::{Activation, ElementType, KernelChoice, Layout, PlanOptions, Problem};
+use lapidary_wgsl::decide::{Decision, Tuning, decide, decide_with};
 use lapidary_wgsl::emit::{self, Access};
 use lapidary_wgsl::{DeviceLimits, wgpu};
 
@@ -47,6 +48,37 @@ fn generic_kernels() {
     }
 }
 
+/// What a GPU with matrix units is planned for: numbers in the place of parameters.
+#[test]
+fn kernels_beyond_the_course() {
+    let limits =
+        wgpu::Limits { max_compute_workgroup_storage_size: 49152, ..wgpu::Limits::defaults() };
+    let mut limits = DeviceLimits::from_limits(&limits, wgpu::Features::SHADER_F16, false);
+    limits.cooperative = true;
+    limits.subgroup_lanes = 32;
+    limits.tuning = Tuning::HOPPER;
+    limits.tuning.specialise_flops = 0.0;
+    let module = |problem: &Problem, options: &PlanOptions| {
+        let decision = decide_with(problem, &limits, options, "snapshots").expect("plans");
+        let kernel = decision.kernel.as_ref().expect("a product");
+        emit::multiply(kernel, &decision.traits, decision.store, Access::ReadOnlyInputs)
+    };
+    let vector = KernelConfig::of::<RegisterPrefetch<32, 32, 8>, VectorFma<4, 8>>();
+    let options = PlanOptions::kernel(KernelChoice::Policy(vector)).k_slices(2);
+    insta::assert_snapshot!("vector_two_slices", module(&Problem::new(64, 64, 32), &options));
+    let cooperative = KernelConfig::of::<RegisterPrefetch<64, 64, 32>, CooperativeMatrix<32, 32>>();
+    let options = PlanOptions::kernel(KernelChoice::Policy(cooperative));
+    for (name, m) in [("cooperative_whole", 64), ("cooperative_cut", 65)] {
+        let problem = Problem::new(m, 64, 64).elements(ElementType::F16, ElementType::F32);
+        insta::assert_snapshot!(name, module(&problem, &options));
+    }
+    let options = PlanOptions::kernel(KernelChoice::Skinny);
+    let problem = Problem::new(1, 64, 512);
+    insta::assert_snapshot!("skinny_across", module(&problem, &options));
+    let problem = problem.b_layout(Layout::col_major(512, 64));
+    insta::assert_snapshot!("skinny_along", module(&problem, &options));
+}
+
 #[test]
 fn a_fused_epilogue() {
     let problem = Problem::new(512, 512, 512).beta(0.5).bias(true).activation(Activation::GeluErf);
@@ -61,6 +93,6 @@ fn a_packed_output() {
         .bias(true)
         .activation(Activation::Relu);
     let decision = decision(&problem, KernelChoice::Naive);
-    let source = emit::pack_output(&decision.traits, decision.store, Access::ReadOnlyInputs);
+    let source = emit::pack_output(&decision.traits, 1, decision.store, Access::ReadOnlyInputs);
     insta::assert_snapshot!("pack_output_i8", source);
 }

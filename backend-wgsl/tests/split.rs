@@ -54,7 +54,7 @@ fn check(problem: &Problem, limits: &DeviceLimits, decision: &Decision) {
         assert!(workgroups.iter().all(|&w| w <= limits.workgroups_per_axis), "{workgroups:?}");
         if decision.store == Store::Packed {
             assert!(u128::from(chunk.sum_bytes()) <= binding, "{chunk:?}");
-            assert!(chunk.sum_bytes() <= decision.scratch_bytes, "{chunk:?}");
+            assert!(chunk.sum_bytes() <= decision.sum_bytes, "{chunk:?}");
         }
     }
     assert!(seen.iter().all(|&count| count == 1), "{:?}", decision.chunks);

@@ -137,6 +137,7 @@ impl Failure {
                 Error::OutOfMemory { .. }
                     | Error::DeviceLost { .. }
                     | Error::Timeout { .. }
+                    | Error::Backend { .. }
                     | Error::Device { .. }
             ),
             Self::Print(_) => true,

@@ -16,13 +16,33 @@ use crate::view::AnyMatrixMut;
 pub struct PlanOptions {
     /// The kernel. The default is that the backend picks.
     pub kernel: KernelChoice,
+    /// Pieces that K is cut into, summed by a pass of their own in a fixed order, where the backend
+    /// and the kernel can. The default is that the backend picks.
+    pub k_slices: Option<usize>,
+    /// Whether A and B are first copied, each execution anew, into the order that the kernel reads
+    /// fastest, where the backend and the kernel can. The default is that the backend picks.
+    pub copies: Option<[bool; 2]>,
 }
 
 impl PlanOptions {
     /// Asks for a kernel.
     #[must_use]
     pub fn kernel(kernel: KernelChoice) -> Self {
-        Self { kernel }
+        Self { kernel, ..Self::default() }
+    }
+
+    /// Asks for K to be cut into so many pieces.
+    #[must_use]
+    pub fn k_slices(mut self, slices: usize) -> Self {
+        self.k_slices = Some(slices);
+        self
+    }
+
+    /// Asks for copies of A and B, or for none.
+    #[must_use]
+    pub fn copies(mut self, copies: [bool; 2]) -> Self {
+        self.copies = Some(copies);
+        self
     }
 }
 

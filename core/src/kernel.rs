@@ -107,6 +107,8 @@ pub enum KernelChoice {
     Occupancy(Occupancy),
     /// Step 7: the generic kernel with a pair of policies.
     Policy(KernelConfig),
+    /// Few rows or few columns: the other operand is streamed once, straight from global memory.
+    Skinny,
     /// The backend's fast kernel on matrix cores, in this form.
     Matrix(MatrixKernel),
 }
@@ -160,12 +162,12 @@ impl KernelChoice {
         all
     }
 
-    /// The tutorial step the kernel belongs to, or `None` for [`KernelChoice::Auto`] and
-    /// [`KernelChoice::Matrix`].
+    /// The tutorial step the kernel belongs to; `None` for [`KernelChoice::Auto`] and kernels beyond the
+    /// tutorial.
     #[must_use]
     pub const fn step_number(self) -> Option<u8> {
         match self {
-            Self::Auto | Self::Matrix(_) => None,
+            Self::Auto | Self::Skinny | Self::Matrix(_) => None,
             Self::Naive => Some(1),
             Self::WorkgroupTile => Some(2),
             Self::RegisterTile => Some(3),
@@ -189,6 +191,7 @@ impl KernelChoice {
             Self::Vectorized { width } => format!("5_vectorized_{width}"),
             Self::Occupancy(variant) => format!("6_occupancy_{}", variant.name()),
             Self::Policy(config) => format!("7_generic {}", config.name()),
+            Self::Skinny => "skinny".into(),
             Self::Matrix(kernel) => match kernel.tile {
                 Some([m, n, k]) => format!("matrix {m}x{n}x{k}"),
                 None => "matrix".into(),

@@ -24,6 +24,7 @@ typedef unsigned long long u64;
 typedef float f32x2 __attribute__((ext_vector_type(2)));
 typedef float f32x4 __attribute__((ext_vector_type(4)));
 typedef u32 u32x2 __attribute__((ext_vector_type(2)));
+typedef u32 u32x3 __attribute__((ext_vector_type(3)));
 typedef u32 u32x4 __attribute__((ext_vector_type(4)));
 typedef int i32x4 __attribute__((ext_vector_type(4)));
 typedef int i32x8 __attribute__((ext_vector_type(8)));
@@ -84,6 +85,16 @@ DEVICE u32 load_b32(Buffer from, u32 offset, u32 scalar_offset) {
 DEVICE u32 load_b16(Buffer from, u32 offset, u32 scalar_offset) {
     return __builtin_amdgcn_raw_buffer_load_b16(from, offset, scalar_offset, 0);
 }
-DEVICE u32 load_b8(Buffer from, u32 offset, u32 scalar_offset) {
-    return __builtin_amdgcn_raw_buffer_load_b8(from, offset, scalar_offset, 0);
-}
+
+typedef __attribute__((address_space(3))) u8 LdsByte;
+
+// LLVM 19 has the instruction but no builtin for it; a declaration that is named as LLVM's intrinsic
+// becomes the intrinsic.
+#if __has_builtin(__builtin_amdgcn_raw_ptr_buffer_load_lds)
+#define BUFFER_LOAD_LDS __builtin_amdgcn_raw_ptr_buffer_load_lds
+#else
+extern "C" __device__ void lapidary_buffer_load_lds(
+    Buffer, __attribute__((address_space(3))) void*, u32 bytes, u32 offset, u32 scalar_offset,
+    u32 immediate, u32 cache) __asm("llvm.amdgcn.raw.ptr.buffer.load.lds");
+#define BUFFER_LOAD_LDS lapidary_buffer_load_lds
+#endif

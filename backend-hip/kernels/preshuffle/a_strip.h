@@ -26,8 +26,12 @@ DEVICE constexpr u32 chunk_address(u32 row, u32 chunk) {
     return row * ROW_BYTES + (chunk ^ swizzle(row)) * 16;
 }
 
-typedef __attribute__((address_space(3))) u8 LdsByte;
 typedef __attribute__((address_space(3))) u32x4 LdsChunk;
+
+// A guarded copy takes rows that start anywhere: it loads the aligned dwords that a chunk lies in, one
+// more than the chunk has, and shifts. 32-bit elements are dwords themselves.
+constexpr bool SHIFTED = A_COPY == COPY_GUARDED && A_BITS < 32;
+constexpr int CHUNK_LOADS = SHIFTED ? 2 : 1;
 
 struct StripOfA {
     Buffer from;             // the tile's rows of A
@@ -35,6 +39,7 @@ struct StripOfA {
     u32 loads[A_LOADS];      // offset of each chunk this thread copies, at strip 0
     u32 direct[A_COPY == COPY_DIRECT ? DIRECT_LOADS : 1];
     u32 write[A_LOADS];      // where each chunk goes in a strip
+    u32 shift[SHIFTED ? A_LOADS : 1];  // bytes of the first dword loaded that precede the chunk
     u32 read[ROW_CHUNKS / 4];  // where the lane's chunk of each 64-byte block of row r lies
     LdsByte* strips;
 };
@@ -49,15 +54,21 @@ DEVICE StripOfA strip_of_a(const Args& args, u32 batch, u32 row0, u32 tid, LdsBy
     u32 stride = (u32)args.a_stride;
     s.row_bytes = (u32)((u64)args.k * A_BITS / 8);
     s.strips = strips;
-    // The last dword may hang over the last element by up to three bytes; allocations are padded to
-    // 16. The guarded copy reads no byte that is not an element.
-    u32 bytes = (rows - 1) * stride + s.row_bytes;
-    if constexpr (A_COPY != COPY_GUARDED) bytes = (bytes + 3) & ~3u;
-    s.from = buffer(args.a + batch * args.a_batch + (u64)row0 * args.a_stride, bytes);
+    // Whole dwords are loaded: the first and the last may hang over the elements by up to three bytes,
+    // which are dropped.
+    u64 base = (u64)args.a + batch * args.a_batch + (u64)row0 * args.a_stride;
+    u32 lead = SHIFTED ? (u32)base & 3 : 0;
+    u32 bytes = (lead + (rows - 1) * stride + s.row_bytes + 3) & ~3u;
+    s.from = buffer((const void*)(base - lead), bytes);
 
     UNROLL for (int i = 0; i < A_LOADS; ++i) {
         u32 row = copy_row(tid, i), chunk = copy_chunk(tid, i);
-        s.loads[i] = row < rows ? row * stride + chunk * 16 : OUT_OF_RANGE;
+        u32 at = lead + row * stride + chunk * 16;
+        if constexpr (SHIFTED) {
+            s.shift[i] = at & 3;
+            at &= ~3u;
+        }
+        s.loads[i] = row < rows ? at : OUT_OF_RANGE;
         s.write[i] = chunk_address(row, chunk);
     }
     if constexpr (A_COPY == COPY_DIRECT) {
@@ -78,30 +89,17 @@ DEVICE StripOfA strip_of_a(const Args& args, u32 batch, u32 row0, u32 tid, LdsBy
 // The chunks of a strip on their way through registers.
 struct Staged {
     u32x4 chunk[A_LOADS];
+    u32 beyond[SHIFTED ? A_LOADS : 1];  // the dword after each
 };
 
 // Zeroes what lies past the end of a row, `left` bytes away. A neighbouring row's NaN there would
 // survive its product with B's zero.
-DEVICE u32x4 keep_bytes(u32x4 chunk, int left) {
-    UNROLL for (int i = 0; i < 4; ++i) {
-        int bytes = left - 4 * i;
-        bytes = bytes < 0 ? 0 : bytes > 4 ? 4 : bytes;
-        chunk[i] &= (u32)((1ull << 8 * bytes) - 1);
-    }
-    return chunk;
+DEVICE u32 keep_bytes(u32 word, int left) {
+    int bytes = left < 0 ? 0 : left > 4 ? 4 : left;
+    return word & (u32)((1ull << 8 * bytes) - 1);
 }
-
-// One chunk element by element; `end` is where the row's elements end.
-DEVICE u32x4 load_guarded(Buffer from, u32 offset, int left) {
-    u32x4 chunk = {0, 0, 0, 0};
-    constexpr int BYTES = A_BITS >= 8 ? A_BITS / 8 : 1;
-    UNROLL for (int at = 0; at < 16; at += BYTES) {
-        u32 place = at + BYTES <= left ? offset + at : OUT_OF_RANGE;
-        u32 element = BYTES == 4   ? load_b32(from, place, 0)
-                      : BYTES == 2 ? load_b16(from, place, 0)
-                                   : load_b8(from, place, 0);
-        chunk[at / 4] |= element << 8 * (at % 4);
-    }
+DEVICE u32x4 keep_bytes(u32x4 chunk, int left) {
+    UNROLL for (int i = 0; i < 4; ++i) chunk[i] = keep_bytes(chunk[i], left - 4 * i);
     return chunk;
 }
 
@@ -111,14 +109,19 @@ template <bool MASKED>
 DEVICE Staged load_strip(const StripOfA& s, u32 tid, u32 k_bytes, u32 ahead) {
     Staged staged;
     UNROLL for (int i = 0; i < A_LOADS; ++i) {
-        int left = (int)(s.row_bytes - k_bytes - ahead - copy_chunk(tid, i) * 16);
-        if constexpr (A_COPY == COPY_GUARDED) {
-            staged.chunk[i] = load_guarded(s.from, s.loads[i] + k_bytes + ahead, left);
-        } else if constexpr (MASKED) {
+        if constexpr (MASKED) {
+            int left = (int)(s.row_bytes - k_bytes - ahead - copy_chunk(tid, i) * 16);
             u32 offset = left > 0 ? s.loads[i] + ahead + k_bytes : OUT_OF_RANGE;
+            if constexpr (SHIFTED) {
+                left += s.shift[i];
+                staged.beyond[i] = keep_bytes(load_b32(s.from, offset + 16, 0), left - 16);
+            }
             staged.chunk[i] = keep_bytes(load_b128(s.from, offset, 0), left);
         } else {
             staged.chunk[i] = load_b128(s.from, s.loads[i] + ahead, k_bytes);
+            if constexpr (SHIFTED) {
+                staged.beyond[i] = load_b32(s.from, s.loads[i] + ahead + 16, k_bytes);
+            }
         }
     }
     return staged;
@@ -126,7 +129,14 @@ DEVICE Staged load_strip(const StripOfA& s, u32 tid, u32 k_bytes, u32 ahead) {
 
 DEVICE void write_strip(const StripOfA& s, const Staged& staged, u32 strip) {
     UNROLL for (int i = 0; i < A_LOADS; ++i) {
-        *(LdsChunk*)(s.strips + s.write[i] + strip * STRIP_BYTES) = staged.chunk[i];
+        u32x4 chunk = staged.chunk[i];
+        if constexpr (SHIFTED) {
+            UNROLL for (int j = 0; j < 4; ++j) {
+                u32 next = j < 3 ? staged.chunk[i][(j + 1) % 4] : staged.beyond[i];
+                chunk[j] = __builtin_amdgcn_alignbyte(next, chunk[j], s.shift[i]);
+            }
+        }
+        *(LdsChunk*)(s.strips + s.write[i] + strip * STRIP_BYTES) = chunk;
     }
 }
 
@@ -136,8 +146,8 @@ DEVICE void write_strip(const StripOfA& s, const Staged& staged, u32 strip) {
 DEVICE void load_strip_direct(const StripOfA& s, u32 wave, u32 k_bytes, u32 strip) {
     UNROLL for (int i = 0; i < DIRECT_LOADS; ++i) {
         LdsByte* to = s.strips + strip * STRIP_BYTES + (i * WAVES + wave) * WAVE * DIRECT_BYTES;
-        __builtin_amdgcn_raw_ptr_buffer_load_lds(s.from, (__attribute__((address_space(3))) void*)to,
-                                                 DIRECT_BYTES, s.direct[i], k_bytes, 0, 0);
+        BUFFER_LOAD_LDS(s.from, (__attribute__((address_space(3))) void*)to, DIRECT_BYTES,
+                        s.direct[i], k_bytes, 0, 0);
     }
 }
 

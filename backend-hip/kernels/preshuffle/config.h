@@ -27,7 +27,7 @@ constexpr int C_VECTOR = CFG_C_VECTOR;      // elements a store may write: 1, 4,
 
 constexpr int COPY_SYNC = 0;     // global → registers → LDS, 16 bytes a lane
 constexpr int COPY_DIRECT = 1;   // global → LDS, past the registers
-constexpr int COPY_GUARDED = 2;  // element by element: any base address and row stride
+constexpr int COPY_GUARDED = 2;  // as COPY_SYNC from shifted dwords: any base address and row stride
 
 #if defined(__gfx950__)
 constexpr bool CDNA4 = true;
@@ -81,9 +81,9 @@ constexpr int MMAS = IS_W4A8                          ? (CDNA4 ? 2 : 4)
                      : A_TYPE == T_F32                ? 4
                      : BLOCK_SCALED || CDNA4          ? 1
                                                       : 2;
-// With few accumulators a chain of dependent instructions leaves the matrix core waiting: the
-// latency is two issue intervals. Short chains are split over several sums, added at the end.
-constexpr int CHAINS = M_REPEAT * N_REPEAT >= 4 ? 1 : 4 / (M_REPEAT * N_REPEAT);
+// A chain of dependent instructions leaves the matrix core waiting half the time: the latency is two
+// issue intervals. A wave's only accumulator is split over two sums, added at the end.
+constexpr int CHAINS = M_REPEAT * N_REPEAT >= 2 ? 1 : 2;
 
 // ---- A's strip in LDS -------------------------------------------------------------------------
 constexpr int ROW_BYTES = TILE_K * A_BITS / 8;

@@ -59,11 +59,12 @@ DEVICE i32x8 wide(const u32x4 (&chunk)[CHUNKS]) {
     }
 }
 
-// SCALE_B picks the byte of `scale_b`; A's scales are one byte a register.
-template <int SCALE_B>
+// SCALE_B and SCALE_A pick the byte of `scale_b` and `scale_a`.
+template <int SCALE_B, int SCALE_A>
 DEVICE f32x4 scaled_mma(f32x4 acc, i32x8 b, i32x8 a, u32 scale_b, u32 scale_a) {
     return __builtin_amdgcn_mfma_scale_f32_16x16x128_f8f6f4(
-        b, a, acc, FORMAT_B, FORMAT_A, SCALE_B, (int)scale_b, 0, (int)scale_a);
+        b, a, acc, FORMAT_B, FORMAT_A, SCALE_B, (int)scale_b, SCALE_A,
+        (int)scale_a);
 }
 #endif
 
@@ -102,7 +103,7 @@ DEVICE Acc mma([[maybe_unused]] int j, Acc acc, const OperandB& b, const Fragmen
 #if defined(__gfx950__)
     if constexpr (IS_FP8) {
         // Without scales the instruction is the plain f8f6f4 one.
-        return scaled_mma<0>(acc, wide(b.chunk), wide(a.chunk), 0, 0);
+        return scaled_mma<0, 0>(acc, wide(b.chunk), wide(a.chunk), 0, 0);
     } else if constexpr (INTEGER) {
         return __builtin_amdgcn_mfma_i32_16x16x64_i8((i32x4)b.chunk[j], (i32x4)a.chunk[j], acc, 0, 0,
                                                      0);
@@ -142,20 +143,24 @@ DEVICE Acc mma([[maybe_unused]] int j, Acc acc, const OperandB& b, const Fragmen
     return acc;
 }
 
-// One block-scaled instruction. Byte `which` of a lane's word of B's scales belongs to its columns;
-// the number is known once the loops are unrolled, and the instruction wants it as an immediate.
+// One block-scaled instruction. Byte `which_b` of a lane's word of B's scales belongs to its columns,
+// byte `which_a` of A's to its rows; the numbers are known once the loops are unrolled, and the
+// instruction wants them as immediates.
 template <typename Acc>
 DEVICE Acc scaled(Acc acc, [[maybe_unused]] const OperandB& b, [[maybe_unused]] const FragmentA& a,
                   [[maybe_unused]] u32 scale_b, [[maybe_unused]] u32 scale_a,
-                  [[maybe_unused]] int which) {
+                  [[maybe_unused]] int which_b, [[maybe_unused]] int which_a) {
 #if defined(__gfx950__)
     if constexpr (BLOCK_SCALED) {
         i32x8 wb = wide(b.chunk), wa = wide(a.chunk);
-        switch (which) {
-        case 0: return scaled_mma<0>(acc, wb, wa, scale_b, scale_a);
-        case 1: return scaled_mma<1>(acc, wb, wa, scale_b, scale_a);
-        case 2: return scaled_mma<2>(acc, wb, wa, scale_b, scale_a);
-        default: return scaled_mma<3>(acc, wb, wa, scale_b, scale_a);
+        switch (which_b * 4 + which_a) {
+#define LAPIDARY_SCALED(i)                                                                          \
+    case i: return scaled_mma<i / 4, i % 4>(acc, wb, wa, scale_b, scale_a)
+            LAPIDARY_SCALED(0); LAPIDARY_SCALED(1); LAPIDARY_SCALED(2); LAPIDARY_SCALED(3);
+            LAPIDARY_SCALED(4); LAPIDARY_SCALED(5); LAPIDARY_SCALED(6); LAPIDARY_SCALED(7);
+            LAPIDARY_SCALED(8); LAPIDARY_SCALED(9); LAPIDARY_SCALED(10); LAPIDARY_SCALED(11);
+            LAPIDARY_SCALED(12); LAPIDARY_SCALED(13); LAPIDARY_SCALED(14); LAPIDARY_SCALED(15);
+#undef LAPIDARY_SCALED
         }
     }
 #endif

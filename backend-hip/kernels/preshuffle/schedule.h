@@ -22,7 +22,7 @@ DEVICE void direct_barrier() {
 }
 
 // Masks of sched_group_barrier.
-constexpr int SG_MFMA = 0x8, SG_LOAD = 0x20, SG_LDS_READ = 0x100, SG_LDS_WRITE = 0x200;
+constexpr int SG_VECTOR = 0x2, SG_MFMA = 0x8, SG_LOAD = 0x20, SG_LDS_READ = 0x100, SG_LDS_WRITE = 0x200;
 
 // Matrix instructions of a group, and of a strip.
 constexpr int GROUP_MMAS = N_REPEAT * MMAS;
@@ -61,6 +61,8 @@ DEVICE void prescribe() {
 // The hand-over, and the last group behind it.
 DEVICE void prescribe_hand_over() {
     if constexpr (SCHEDULE && GROUPS > 1) {
+        // The shifts of a guarded copy: earlier they would wait for the loads.
+        then<SG_VECTOR, SHIFTED ? 4 * A_LOADS : 0>();
         then<SG_LDS_WRITE, A_LOADS>();
         then<SG_LDS_READ, A_CHUNKS>();
         then<SG_MFMA, GROUP_MMAS>();

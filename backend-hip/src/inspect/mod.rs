@@ -18,10 +18,22 @@ mod occupancy;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
+use crate::compile::Compiler;
 use crate::error::HipError;
 use crate::target::Target;
 
 pub use occupancy::{Limit, Occupancy};
+
+/// The llvm-mca of a compiler's version: beside it, or by its versioned name on `PATH`.
+#[must_use]
+pub fn llvm_mca(compiler: &Compiler) -> String {
+    let beside =
+        compiler.path().canonicalize().ok().and_then(|p| Some(p.parent()?.join("llvm-mca")));
+    match beside {
+        Some(path) if path.is_file() => path.display().to_string(),
+        _ => format!("llvm-mca-{}", compiler.major()),
+    }
+}
 
 /// Registers and memory of a kernel, from the metadata of its assembly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -2,7 +2,7 @@
 
 use lapidary_core::ElementType;
 
-use super::config::{ACopy, EpilogueTraits, PreshuffleConfig};
+use super::config::{ACopy, EpilogueTraits, PreshuffleConfig, THREADS};
 use super::rules::ConfigError;
 use crate::target::Target;
 
@@ -80,7 +80,11 @@ pub fn choose(target: Target, class: &ProblemClass) -> Result<Choice, ConfigErro
         }
     };
     let [tile_m, tile_n, tile_k] = config.tile;
-    let tiles = class.m.div_ceil(tile_m) * class.n.div_ceil(tile_n) * class.batch;
+    let tiles = class
+        .m
+        .div_ceil(tile_m)
+        .saturating_mul(class.n.div_ceil(tile_n))
+        .saturating_mul(class.batch);
     if tiles >= 64 {
         config.xcd_group = 4;
         reasons.push("XCD-aware order: more tiles than eight XCDs share by chance".into());
@@ -92,7 +96,9 @@ pub fn choose(target: Target, class: &ProblemClass) -> Result<Choice, ConfigErro
             "split-K by {splits}: {tiles} tiles leave most of {} compute units idle",
             class.compute_units
         ));
-    } else if config.c_vector == 8 {
+    } else if config.c_vector == 8 && !class.epilogue.beta {
+        // With beta a lane reads its four elements of C first, and their registers next to those of
+        // the shuffle would cost a wave.
         config.c_shuffle = true;
         reasons.push("C through LDS: stores of 16 bytes cover whole lines of C".into());
     }
@@ -100,42 +106,49 @@ pub fn choose(target: Target, class: &ProblemClass) -> Result<Choice, ConfigErro
     Ok(Choice { config, splits, reasons })
 }
 
-/// Tile and copy. Lengths along K are in bytes of A first, so that one rule serves every type.
+/// Tile and copy. Lengths along K are in bytes of the wider operand first, so that one rule serves
+/// every type and no strip of B outgrows the registers.
 fn tile(
     config: &PreshuffleConfig,
     class: &ProblemClass,
     reasons: &mut Vec<String>,
 ) -> ([usize; 3], ACopy) {
-    let elements = |bytes: usize| (bytes * 8 / class.a.bits()).max(config.k_step());
+    let wider = class.a.bits().max(class.b.bits());
+    // 256 threads copy 16 bytes each of A's strip.
+    let least = |tile_m: usize| 16 * THREADS * 8 / (tile_m * class.a.bits());
+    let elements =
+        |bytes: usize, tile_m: usize| (bytes * 8 / wider).max(config.k_step()).max(least(tile_m));
     if class.m <= 32 {
         let tile_m = if class.m <= 16 { 16 } else { 32 };
         // 512 bytes of K at 16 rows; narrow tiles, so that many workgroups pull on B.
-        let tile_n = if class.n > 64 * class.compute_units { 128 } else { 64 };
+        let tile_n = if class.n / 64 > class.compute_units { 128 } else { 64 };
         let strip = if tile_n == 128 { 256 } else { 512 };
         reasons.push(format!(
             "{tile_m} rows and {strip}-byte strips: M = {} is bound by the bandwidth of B",
             class.m
         ));
-        return ([tile_m, tile_n, elements(strip)], ACopy::Synchronous);
+        return ([tile_m, tile_n, elements(strip, tile_m)], ACopy::Synchronous);
     }
-    if class.m >= 4096 && config.target == Target::Gfx950 && class.a_aligned {
+    // Block scales of 128 rows would pass the architectural registers.
+    let wide = config.target == Target::Gfx950 && class.a_aligned && !class.block_scaled;
+    if class.m >= 4096 && wide {
         reasons.push(
             "128x256 with direct copy: enough rows to halve the traffic of B, and 16 bytes a lane past the registers"
                 .into(),
         );
-        return ([128, 256, elements(128)], ACopy::Direct);
+        return ([128, 256, elements(128, 128)], ACopy::Direct);
     }
     let tile_n = if class.n <= 128 { 128 } else { 256 };
     reasons.push(format!(
         "64x{tile_n} with 128-byte strips: three waves a SIMD, and {} matrix instructions a strip",
-        PreshuffleConfig { tile: [64, tile_n, elements(128)], ..*config }.mfma_per_strip()
+        PreshuffleConfig { tile: [64, tile_n, elements(128, 64)], ..*config }.mfma_per_strip()
     ));
-    ([64, tile_n, elements(128)], ACopy::Synchronous)
+    ([64, tile_n, elements(128, 64)], ACopy::Synchronous)
 }
 
 /// Ranges of K such that about all compute units have a tile, each range at least four strips long.
 fn splits(tiles: usize, strips: usize, compute_units: usize) -> usize {
-    if tiles == 0 || tiles * 2 > compute_units {
+    if tiles == 0 || tiles > compute_units / 2 {
         return 1;
     }
     (compute_units / tiles).min(strips / 4).clamp(1, 16)
@@ -206,5 +219,78 @@ mod tests {
         let choice =
             choose(Target::Gfx942, &class(1, 6144, 7168, ElementType::F8E4M3Fnuz)).expect("one");
         assert!(choice.splits > 1, "{choice:?}");
+    }
+
+    /// Operand types that go together: A, B, block scales.
+    fn pairs(target: Target) -> Vec<(ElementType, ElementType, bool)> {
+        let mut pairs = Vec::new();
+        for a in OPERANDS {
+            for b in OPERANDS {
+                for block_scaled in [false, true] {
+                    let mut config = PreshuffleConfig::new(target, a, [64, 64, 256]);
+                    (config.b, config.block_scaled) = (b, block_scaled);
+                    if config.validate().is_ok() {
+                        pairs.push((a, b, block_scaled));
+                    }
+                }
+            }
+        }
+        pairs
+    }
+
+    proptest::proptest! {
+        /// Whatever the sizes: a configuration that keeps every rule, and a split that leaves each
+        /// range a strip.
+        #[test]
+        fn every_problem_gets_a_valid_configuration(
+            sizes in proptest::array::uniform3((0u32..48, 0usize..usize::MAX)),
+            batch in 0usize..100_000,
+            gfx950: bool,
+            pair in 0usize..1000,
+            output in 0usize..3,
+            flags in proptest::array::uniform5(proptest::bool::ANY),
+            activation in 0usize..5,
+            a_aligned: bool,
+            c_alignment in 1usize..17,
+            compute_units in 0usize..400,
+        ) {
+            // A number of up to 48 bits, each length as likely as the next.
+            let [m, n, k] = sizes.map(|(bits, value)| value & ((1 << bits) - 1));
+            let target = if gfx950 { Target::Gfx950 } else { Target::Gfx942 };
+            let pairs = pairs(target);
+            let (a, b, block_scaled) = pairs[pair % pairs.len()];
+            let class = ProblemClass {
+                m,
+                n,
+                k,
+                batch,
+                a,
+                b,
+                output: [ElementType::F32, ElementType::F16, ElementType::BF16][output],
+                block_scaled,
+                epilogue: EpilogueTraits {
+                    row_scale: flags[0],
+                    col_scale: flags[1],
+                    alpha: flags[2],
+                    beta: flags[3],
+                    bias: flags[4],
+                    activation: lapidary_core::Activation::ALL[activation],
+                },
+                a_aligned,
+                c_alignment,
+                compute_units,
+            };
+            let choice = choose(target, &class).expect("a configuration");
+            let config = choice.config;
+            config.validate().expect("valid");
+            config.request().expect("a request");
+            assert_eq!((config.a, config.b, config.output), (class.a, class.b, class.output));
+            assert_eq!(config.epilogue, class.epilogue);
+            assert_eq!(config.split_k, choice.splits > 1);
+            assert!(choice.splits <= k.div_ceil(config.tile[2]).max(1));
+            assert!(a_aligned || config.copy == ACopy::Guarded);
+            assert!(c_alignment.is_multiple_of(config.c_vector));
+            assert!(!choice.reasons.is_empty());
+        }
     }
 }

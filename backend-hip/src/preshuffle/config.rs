@@ -24,7 +24,8 @@ pub enum ACopy {
     Synchronous,
     /// Global memory → LDS, 4 bytes a lane on gfx942, 16 on gfx950. Rows as above.
     Direct,
-    /// Element by element, for any base address and row stride.
+    /// As [`Synchronous`](Self::Synchronous), but the aligned dwords around each chunk are loaded and
+    /// shifted: any base address and row stride.
     Guarded,
 }
 
@@ -158,24 +159,29 @@ impl PreshuffleConfig {
     }
 
     /// Registers a lane needs: accumulators, two strips of B, A on its way to LDS, two fragments of
-    /// A, and addresses. An estimate; the compiler decides.
+    /// A, unpacked i4, block scales, and addresses. An estimate; the compiler decides.
     #[must_use]
     pub const fn register_estimate(&self) -> usize {
         let (m, n) = self.repeats();
-        let chains = if m * n >= 4 { 1 } else { 4 / (m * n) };
+        let chains = if m * n >= 2 { 1 } else { 2 };
         let accumulators = 4 * m * n * chains;
         let b = 2 * n * self.column_bytes() / 16;
+        let chunks = self.tile[0] * self.row_bytes() / THREADS / 16;
         let staged = match self.copy {
             ACopy::Direct => 0,
-            ACopy::Synchronous | ACopy::Guarded => self.tile[0] * self.row_bytes() / THREADS / 4,
+            ACopy::Synchronous => 4 * chunks,
+            // The dword after each chunk, and how far it is shifted.
+            ACopy::Guarded => 6 * chunks,
         };
         let fragments = 2 * 4 * (self.k_step() * self.a.bits() / 512);
+        let unpacked = if matches!(self.b, ElementType::I4) { 8 * n } else { 0 };
         let scales = if self.block_scaled {
-            2 * self.tile[2] / self.k_step() * (m + n.div_ceil(4))
+            let steps = self.tile[2] / self.k_step();
+            2 * (m.div_ceil(4) * (steps + 1) + n.div_ceil(4) * steps)
         } else {
             0
         };
-        accumulators + b + staged + fragments + scales + ADDRESS_REGISTERS
+        accumulators + b + staged + fragments + unpacked + scales + ADDRESS_REGISTERS
     }
 
     /// MFMA instructions a wave executes for one strip.

@@ -37,7 +37,7 @@ fn every_two_arrangements_meet_and_are_exact() {
                 let outcome = check_exact(&device, &case, &PlanOptions::default());
                 let seen = |what: &str| outcome.notes.iter().any(|note| note.contains(what));
                 passes[0] += usize::from(seen("A is copied to aligned rows"));
-                passes[1] += usize::from(seen("A is copied element by element"));
+                passes[1] += usize::from(seen("A is copied in place"));
                 passes[2] += usize::from(seen("a second pass stores C"));
             }
         }

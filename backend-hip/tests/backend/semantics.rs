@@ -1,10 +1,11 @@
 //! What is read, what is written, and what a NaN does.
 
-use lapidary_cdna::exec::Order;
+use lapidary_cdna::exec::{Order, Workgroups};
 use lapidary_core::element::write_f64;
 use lapidary_core::testing::{Arrangement, Case, SIZES, Values};
 use lapidary_core::{
-    Activation, ElementType, Gemm, MatrixMut, MatrixRef, Operands, PlanOptions, Problem,
+    Activation, AnyMatrixRef, ElementType, Gemm, KernelChoice, MatrixKernel, MatrixMut, MatrixRef,
+    Operands, PlanOptions, Problem, oracle,
 };
 use lapidary_hip::{Hip, Target};
 
@@ -202,4 +203,38 @@ fn a_view_of_a_larger_matrix_is_written_and_nothing_else() {
         expected[at] += value;
     }
     assert_eq!(all, expected);
+}
+
+#[test]
+fn a_batch_past_one_launch_is_whole() {
+    let Some(device) = device(Target::Gfx942) else { return };
+    let emulator = device.emulator().expect("an emulator");
+    // HIP allows 65,536 workgroups along y. The first three of every launch run.
+    let first_three = (0..3).map(|y| [0, y, 0]).collect();
+    emulator.configure(|settings| settings.workgroups = Workgroups::Only(first_three));
+    let problem = Problem::new(1, 1, 2).batch(65_539).elements(ElementType::F16, ElementType::F32);
+    let case = Case::new(problem, Values::SmallIntegers(3), 7);
+    // Short strips, so that one workgroup packs a matrix of B.
+    let kernel = KernelChoice::Matrix(MatrixKernel::tile([64, 64, 32]));
+    let outcome = execute(&device, &case, &PlanOptions::kernel(kernel));
+    let grids: Vec<u32> = emulator.launches().iter().map(|launch| launch.grid[1]).collect();
+    assert_eq!(grids, [65_536, 3, 65_536, 3]);
+    let positions: Vec<_> = [0, 1, 2, 65_536, 65_537, 65_538]
+        .map(|batch| oracle::Position { batch, row: 0, col: 0 })
+        .into();
+    let reference = oracle::reference_at(&case.problem, &case.operands(), &positions);
+    let found = AnyMatrixRef::new(&outcome.after, ElementType::F32, case.c.placement());
+    let comparison = reference.expect("a reference").compare_exact(&found.expect("C"));
+    assert!(comparison.passed(), "{comparison}");
+}
+
+#[test]
+fn a_device_is_shared_by_the_workers_of_a_pool() {
+    use rayon::prelude::*;
+    let Some(device) = device(Target::Gfx950) else { return };
+    (0..16u64).into_par_iter().for_each(|seed| {
+        let problem = Problem::new(40, 300, 20).elements(ElementType::BF16, ElementType::F32);
+        let case = Case::new(problem, Values::SmallIntegers(3), seed);
+        check_exact(&device, &case, &PlanOptions::default());
+    });
 }

@@ -1,8 +1,5 @@
 //! The configurations that tests compile and run.
 
-use std::collections::BTreeSet;
-
-use lapidary_core::Activation;
 use lapidary_core::ElementType;
 use lapidary_hip::Target;
 use lapidary_hip::preshuffle::{ACopy, EpilogueTraits, PreshuffleConfig, ProblemClass, choose};
@@ -72,105 +69,6 @@ pub(crate) fn operand_pairs(target: Target) -> Vec<PreshuffleConfig> {
         ]);
     }
     all
-}
-
-/// One value of each factor: operand pair, output, activation, rest of the epilogue, stages, copy,
-/// stores, schedule, M, N, K.
-type Row = [usize; 11];
-
-const M: [usize; 8] = [1, 15, 16, 17, 33, 64, 65, 130];
-const N: [usize; 7] = [1, 16, 63, 64, 65, 256, 300];
-const K: [usize; 11] = [1, 15, 16, 17, 31, 64, 127, 128, 129, 384, 1000];
-const STORES: [(bool, usize); 4] = [(false, 4), (true, 8), (true, 4), (false, 1)];
-const COPIES: [ACopy; 3] = [ACopy::Synchronous, ACopy::Direct, ACopy::Guarded];
-const OUTPUTS: [ElementType; 3] = [ElementType::F32, ElementType::F16, ElementType::BF16];
-
-/// Configurations and sizes such that every two values of two factors meet in some case.
-pub(crate) fn pairwise(target: Target) -> Vec<(PreshuffleConfig, [usize; 3])> {
-    let pairs = operand_pairs(target);
-    let counts = [pairs.len(), 3, 5, 4, 2, 3, STORES.len(), 2, M.len(), N.len(), K.len()];
-    covering_rows(&counts).into_iter().map(|row| case(&pairs, row)).collect()
-}
-
-/// Greedy: each row starts from a pair not met yet, and every further factor takes the value that
-/// meets most new pairs.
-fn covering_rows(counts: &[usize; 11]) -> Vec<Row> {
-    let mut open: BTreeSet<[usize; 4]> = BTreeSet::new();
-    for i in 0..counts.len() {
-        for j in i + 1..counts.len() {
-            for x in 0..counts[i] {
-                open.extend((0..counts[j]).map(|y| [i, x, j, y]));
-            }
-        }
-    }
-    let pair = |i: usize, x: usize, j: usize, y: usize| {
-        if i < j { [i, x, j, y] } else { [j, y, i, x] }
-    };
-    let mut rows = Vec::new();
-    while let Some(&[i, x, j, y]) = open.first() {
-        let mut chosen: Vec<(usize, usize)> = vec![(i, x), (j, y)];
-        for factor in (0..counts.len()).filter(|&f| f != i && f != j) {
-            let gain = |value: usize| {
-                chosen.iter().filter(|&&(f, v)| open.contains(&pair(factor, value, f, v))).count()
-            };
-            // Start the search elsewhere in each row, so that ties spread over the values.
-            let start = rows.len();
-            let best = (0..counts[factor])
-                .map(|v| (v + start) % counts[factor])
-                .max_by_key(|&v| gain(v))
-                .unwrap_or(0);
-            chosen.push((factor, best));
-        }
-        let mut row = [0; 11];
-        for &(factor, value) in &chosen {
-            row[factor] = value;
-        }
-        for i in 0..counts.len() {
-            for j in i + 1..counts.len() {
-                open.remove(&[i, row[i], j, row[j]]);
-            }
-        }
-        rows.push(row);
-    }
-    rows
-}
-
-fn case(pairs: &[PreshuffleConfig], row: Row) -> (PreshuffleConfig, [usize; 3]) {
-    let mut config = pairs[row[0]];
-    let integer = config.output == ElementType::I32;
-    let (scales, rest) = (row[3] % 2 == 1, row[3] / 2 == 1);
-    if !integer {
-        config.output = OUTPUTS[row[1]];
-    }
-    config.epilogue = EpilogueTraits {
-        row_scale: scales && !integer,
-        col_scale: scales && !integer,
-        alpha: rest,
-        beta: rest,
-        bias: rest,
-        activation: match Activation::ALL[row[2]] {
-            Activation::None => Activation::None,
-            Activation::Relu => Activation::Relu,
-            _ if integer => Activation::None,
-            other => other,
-        },
-    };
-    config.lds_stage = 1 + row[4];
-    config.copy = COPIES[row[5]];
-    (config.c_shuffle, config.c_vector) = STORES[row[6]];
-    config.schedule = row[7] == 1;
-    if config.output.size() == 4 {
-        config.c_vector = config.c_vector.min(4);
-    }
-    let (m, n, mut k) = (M[row[8]], N[row[9]], K[row[10]]);
-    // Vectors need whole multiples, block scales whole blocks.
-    if !n.is_multiple_of(config.c_vector) {
-        config.c_vector = 1;
-    }
-    if config.block_scaled {
-        k = k.next_multiple_of(32);
-    }
-    (config, [m, n, k])
 }
 
 /// Tiles the chooser hands out, and split-K.

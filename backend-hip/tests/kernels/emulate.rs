@@ -2,134 +2,12 @@
 
 use std::sync::Arc;
 
+use super::elements::{Sequence, decode, encode, put, put_code, random_element};
 use lapidary_cdna::exec::{Launch, Machine, Order, Prepared, Report};
 use lapidary_cdna::loader::{ArgValue, CodeObject};
 use lapidary_core::ElementType;
 use lapidary_hip::compile::{Cache, Compiler, Request};
 use lapidary_hip::preshuffle::{ACopy, Args, PackedB, PackedScales, PreshuffleConfig, SourceB};
-
-/// Numbers of a fixed sequence.
-pub(crate) struct Sequence(u64);
-
-impl Sequence {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(2).wrapping_add(1))
-    }
-
-    /// A number below `end`.
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-        (self.0 >> 33) % end
-    }
-
-    /// An integer from −3 to 3.
-    pub(crate) fn small(&mut self) -> i32 {
-        self.below(7) as i32 - 3
-    }
-}
-
-/// Puts an integer from −3 to 3 into `bytes` as element `index`.
-pub(crate) fn put(element: ElementType, bytes: &mut [u8], index: usize, value: i32) {
-    use ElementType as T;
-    let magnitude = |codes: [u8; 4], sign: u8| {
-        codes[value.unsigned_abs() as usize] | if value < 0 { sign } else { 0 }
-    };
-    match element {
-        T::F32 => bytes[index * 4..][..4].copy_from_slice(&(value as f32).to_le_bytes()),
-        T::F16 => bytes[index * 2..][..2]
-            .copy_from_slice(&half::f16::from_f32(value as f32).to_le_bytes()),
-        T::BF16 => bytes[index * 2..][..2]
-            .copy_from_slice(&half::bf16::from_f32(value as f32).to_le_bytes()),
-        T::I8 => bytes[index] = value as i8 as u8,
-        T::F8E4M3 => bytes[index] = magnitude([0, 0x38, 0x40, 0x44], 0x80),
-        T::F8E4M3Fnuz => bytes[index] = magnitude([0, 0x40, 0x48, 0x4c], 0x80),
-        T::F8E5M2 => bytes[index] = magnitude([0, 0x3c, 0x40, 0x42], 0x80),
-        T::F8E5M2Fnuz => bytes[index] = magnitude([0, 0x40, 0x44, 0x46], 0x80),
-        T::I4 => put_nibble(bytes, index, value as u8 & 0xf),
-        T::F4E2M1 => put_nibble(bytes, index, magnitude([0, 2, 4, 5], 8)),
-        _ => panic!("{element} has no test values"),
-    }
-}
-
-/// A random finite element: its code, and its value.
-fn random_element(element: ElementType, numbers: &mut Sequence) -> (u32, f64) {
-    use ElementType as T;
-    // A float in [-1, 1) with 24 random bits.
-    let unit = |numbers: &mut Sequence| numbers.below(1 << 24) as f32 / (1 << 23) as f32 - 1.0;
-    match element {
-        T::F32 => {
-            let value = unit(numbers);
-            (value.to_bits(), f64::from(value))
-        }
-        T::F16 => {
-            let value = half::f16::from_f32(unit(numbers));
-            (u32::from(value.to_bits()), value.to_f64())
-        }
-        T::BF16 => {
-            let value = half::bf16::from_f32(unit(numbers));
-            (u32::from(value.to_bits()), value.to_f64())
-        }
-        T::I8 => {
-            let code = numbers.below(256) as u8;
-            (u32::from(code), f64::from(code as i8))
-        }
-        T::I4 => {
-            let code = numbers.below(16) as u8;
-            (u32::from(code), f64::from((code << 4) as i8 >> 4))
-        }
-        _ => loop {
-            let code = numbers.below(1 << element.bits()) as u32;
-            if let Some(value) = small_float(element, code) {
-                return (code, value);
-            }
-        },
-    }
-}
-
-/// The value of an 8- or 4-bit float, `None` where it is not finite.
-fn small_float(element: ElementType, code: u32) -> Option<f64> {
-    use ElementType as T;
-    let (exponent_bits, bias) = match element {
-        T::F8E4M3 => (4, 7),
-        T::F8E4M3Fnuz => (4, 8),
-        T::F8E5M2 => (5, 15),
-        T::F8E5M2Fnuz => (5, 16),
-        _ => (2, 1),
-    };
-    let fraction_bits = element.bits() as i32 - 1 - exponent_bits;
-    let magnitude = code & ((1 << (element.bits() - 1)) - 1);
-    let negative = code != magnitude;
-    let finite = match element {
-        T::F8E4M3 => magnitude != 0x7f,
-        T::F8E5M2 => magnitude < 0x7c,
-        T::F8E4M3Fnuz | T::F8E5M2Fnuz => code != 0x80,
-        _ => true,
-    };
-    let fraction =
-        f64::from(magnitude & ((1 << fraction_bits) - 1)) / f64::from(1 << fraction_bits);
-    let exponent = (magnitude >> fraction_bits) as i32;
-    let value = if exponent == 0 {
-        fraction * 2f64.powi(1 - bias)
-    } else {
-        (1.0 + fraction) * 2f64.powi(exponent - bias)
-    };
-    finite.then_some(if negative { -value } else { value })
-}
-
-/// Puts an element's code into `bytes` as element `index`.
-fn put_code(element: ElementType, bytes: &mut [u8], index: usize, code: u32) {
-    match element.bits() {
-        4 => put_nibble(bytes, index, code as u8),
-        bits => {
-            bytes[index * bits / 8..][..bits / 8].copy_from_slice(&code.to_le_bytes()[..bits / 8]);
-        }
-    }
-}
-
-fn put_nibble(bytes: &mut [u8], index: usize, nibble: u8) {
-    let shift = index % 2 * 4;
-    bytes[index / 2] = bytes[index / 2] & !(0xf << shift) | nibble << shift;
-}
 
 /// Compiles and decodes a kernel.
 pub(crate) fn prepare(compiler: &Compiler, request: &Request, kernel: &str) -> Prepared {
@@ -146,8 +24,11 @@ pub(crate) struct Outcome {
     pub(crate) found: Vec<f64>,
     /// The expected values, before rounding to the output type.
     pub(crate) expected: Vec<f64>,
-    /// Σ|a||b| of each element.
-    pub(crate) magnitudes: Vec<f64>,
+    /// The same, before the activation.
+    pub(crate) arguments: Vec<f64>,
+    /// The magnitudes of each element's terms before the activation: Σ|a||b| with its factors, and
+    /// |beta·C| + |bias|.
+    pub(crate) magnitudes: Vec<[f64; 2]>,
     /// C's raw bytes, gaps between rows included.
     pub(crate) raw: Vec<u8>,
     /// Bytes outside C's elements that changed.
@@ -166,14 +47,36 @@ pub(crate) struct Case {
     pub(crate) splits: usize,
     pub(crate) order: Order,
     pub(crate) seed: u64,
-    /// A row of A that holds nothing but NaN.
-    pub(crate) nan_row: Option<usize>,
+    /// What is not finite.
+    pub(crate) poison: Option<Poison>,
+    /// Values of alpha and beta, where the epilogue has them.
+    pub(crate) factors: [f32; 2],
+    /// Whether operands are views into larger buffers full of canaries; otherwise each allocation
+    /// ends with its operand, and the emulator reports what lies beyond.
+    pub(crate) views: bool,
     /// Random elements in place of integers from −3 to 3.
     pub(crate) random: bool,
 }
 
+/// A row of A or a column of B whose elements, or whose block scales, are all one code.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Poison {
+    RowOfA(usize, u32),
+    ColumnOfB(usize, u32),
+    ScalesOfA(usize, u8),
+    ScalesOfB(usize, u8),
+}
+
 /// Fills gaps: a NaN in every float type it is read as, and an odd value in integers.
 const CANARY: u8 = 0xff;
+
+/// The canary between rows of A. The one NaN of the FNUZ types is the code of minus zero.
+fn canary_of(element: ElementType) -> u8 {
+    match element {
+        ElementType::F8E4M3Fnuz | ElementType::F8E5M2Fnuz => 0x80,
+        _ => CANARY,
+    }
+}
 
 impl Case {
     pub(crate) fn new(config: PreshuffleConfig, [m, n, k]: [usize; 3]) -> Self {
@@ -191,7 +94,9 @@ impl Case {
             splits: 1,
             order: Order::RoundRobin,
             seed: 1,
-            nan_row: None,
+            poison: None,
+            factors: [2.0, 3.0],
+            views: false,
             random: false,
         }
     }
@@ -229,11 +134,19 @@ impl Case {
     fn run_prepared(&self, kernel: &Prepared, reduce: Option<&Prepared>) -> Outcome {
         let Self { config, m, n, k, batch, .. } = *self;
         let data = self.data();
+        let reference = self.reference(&data);
+        // A guarded view starts anywhere.
+        let lead = match config.copy {
+            ACopy::Guarded if self.views => config.a.bits().div_ceil(8),
+            _ => 0,
+        };
         let mut machine = Machine::new();
         let mut device = |name: &str, bytes: &[u8]| {
             // Allocations are whole dwords, as every GPU allocator's are.
             let mut padded = bytes.to_vec();
-            padded.resize(bytes.len().next_multiple_of(4), CANARY);
+            let beyond = if self.views { 64 } else { 0 };
+            let canary = if name == "A" { canary_of(config.a) } else { CANARY };
+            padded.resize(bytes.len().next_multiple_of(4) + beyond, canary);
             machine.memory.alloc_read_only(name, &padded).expect("memory")
         };
         let source = SourceB {
@@ -256,7 +169,7 @@ impl Case {
         let bias: Vec<u8> = data.bias.iter().flat_map(|&v| bits(v).to_le_bytes()).collect();
         let layout = packed.layout();
         let mut args = Args {
-            a: device("A", &data.a),
+            a: device("A", &[vec![canary_of(config.a); lead], data.a].concat()) + lead as u64,
             b: device("B", packed.bytes()),
             row_scale: device("row scale", &floats(&data.row_scale)),
             col_scale: device("column scale", &floats(&data.col_scale)),
@@ -266,8 +179,8 @@ impl Case {
             a_batch: (m * data.a_stride) as u64,
             b_batch: layout.matrix_bytes().expect("it was packed") as u64,
             c_batch: (m * data.c_stride) as u64,
-            alpha: bits(ALPHA),
-            beta: bits(BETA),
+            alpha: bits(self.factors[0]),
+            beta: bits(self.factors[1]),
             ..Args::sizes(&config, [m, n, k], layout.column_bytes(), self.splits)
                 .expect("sizes fit")
         };
@@ -301,8 +214,10 @@ impl Case {
         let found = (0..batch * m * n)
             .map(|i| decode(config.output, &raw[i / n * data.c_stride + i % n * size..]))
             .collect();
-        let (expected, magnitudes) = self.reference(&data);
-        Outcome { report, found, expected, magnitudes, raw, broken_canaries }
+        let (arguments, magnitudes): (Vec<f64>, Vec<[f64; 2]>) = reference.into_iter().unzip();
+        let activation = config.epilogue.activation;
+        let expected = arguments.iter().map(|&x| activation.apply(x)).collect();
+        Outcome { report, found, expected, arguments, magnitudes, raw, broken_canaries }
     }
 
     /// Operands, with canaries between rows.
@@ -325,20 +240,19 @@ impl Case {
             ACopy::Guarded => row_bytes + config.a.bits().div_ceil(8),
             _ => row_bytes.next_multiple_of(16) + 16,
         };
-        // The one NaN of the FNUZ types is the code of minus zero.
-        let canary = match config.a {
-            ElementType::F8E4M3Fnuz | ElementType::F8E5M2Fnuz => 0x80,
-            _ => CANARY,
-        };
+        let canary = canary_of(config.a);
         let rows = batch * m;
         let mut a = vec![canary; (rows - 1) * a_stride + row_bytes];
         let a_values =
             (0..rows * k).map(|i| fill(config.a, &mut a[i / k * a_stride..], i % k)).collect();
-        if let Some(row) = self.nan_row {
-            a[row * a_stride..][..row_bytes].fill(canary);
+        if let Some(Poison::RowOfA(row, code)) = self.poison {
+            (0..k).for_each(|i| put_code(config.a, &mut a[row * a_stride..], i, code));
         }
         let mut b = vec![0; (batch * n * k * config.b.bits()).div_ceil(8)];
         let b_values = (0..batch * n * k).map(|i| fill(config.b, &mut b, i)).collect();
+        if let Some(Poison::ColumnOfB(column, code)) = self.poison {
+            (0..k).for_each(|i| put_code(config.b, &mut b, column * k + i, code));
+        }
 
         let size = config.output.size();
         let c_stride = (n + config.c_vector) * size;
@@ -360,7 +274,14 @@ impl Case {
         // 2^-2 to 2^2.
         let mut scales =
             |count: usize| -> Vec<u8> { (0..count).map(|_| 125 + more.below(5) as u8).collect() };
-        let (a_scales, b_scales) = (scales(rows * blocks), scales(batch * n * blocks));
+        let (mut a_scales, mut b_scales) = (scales(rows * blocks), scales(batch * n * blocks));
+        match self.poison {
+            Some(Poison::ScalesOfA(row, code)) => a_scales[row * blocks..][..blocks].fill(code),
+            Some(Poison::ScalesOfB(column, code)) => {
+                b_scales[column * blocks..][..blocks].fill(code);
+            }
+            _ => {}
+        }
         Data {
             a,
             a_values,
@@ -378,8 +299,8 @@ impl Case {
         }
     }
 
-    /// The expected elements, and Σ|a||b| of each.
-    fn reference(&self, data: &Data) -> (Vec<f64>, Vec<f64>) {
+    /// Each element before the activation, and the magnitudes of its terms.
+    fn reference(&self, data: &Data) -> Vec<(f64, [f64; 2])> {
         let Self { config, m, n, k, batch, .. } = *self;
         let (e, blocks) = (config.epilogue, k / 32);
         let element = |index: usize| {
@@ -395,30 +316,35 @@ impl Case {
                 p * 2f64.powi(i32::from(a) + i32::from(b) - 254)
             };
             let mut x: f64 = (0..k).map(product).sum();
-            let magnitude: f64 = (0..k).map(|i| product(i).abs()).sum();
+            let mut magnitude: f64 = (0..k).map(|i| product(i).abs()).sum();
+            let mut added = 0.0;
+            let mut scale = |factor: f64| {
+                x *= factor;
+                magnitude *= factor.abs();
+            };
             if e.row_scale {
-                x *= f64::from(data.row_scale[row]);
+                scale(f64::from(data.row_scale[row]));
             }
             if e.col_scale {
-                x *= f64::from(data.col_scale[column]);
+                scale(f64::from(data.col_scale[column]));
             }
             if e.alpha {
-                x *= f64::from(ALPHA);
+                scale(f64::from(self.factors[0]));
             }
             if e.beta {
-                x += f64::from(BETA) * f64::from(data.old[index]);
+                let old = f64::from(self.factors[1]) * f64::from(data.old[index]);
+                x += old;
+                added += old.abs();
             }
             if e.bias {
                 x += f64::from(data.bias[col]);
+                added += f64::from(data.bias[col]).abs();
             }
-            (e.activation.apply(x), magnitude)
+            (x, [magnitude, added])
         };
-        (0..batch * m * n).map(element).unzip()
+        (0..batch * m * n).map(element).collect()
     }
 }
-
-const ALPHA: f32 = 2.0;
-const BETA: f32 = 3.0;
 
 /// The operands of a case, and their values.
 struct Data {
@@ -435,43 +361,6 @@ struct Data {
     bias: Vec<f32>,
     a_scales: Vec<u8>,
     b_scales: Vec<u8>,
-}
-
-fn encode(output: ElementType, to: &mut [u8], value: i32) {
-    match output {
-        ElementType::F32 => to[..4].copy_from_slice(&(value as f32).to_le_bytes()),
-        ElementType::I32 => to[..4].copy_from_slice(&value.to_le_bytes()),
-        ElementType::F16 => {
-            to[..2].copy_from_slice(&half::f16::from_f32(value as f32).to_le_bytes());
-        }
-        ElementType::BF16 => {
-            to[..2].copy_from_slice(&half::bf16::from_f32(value as f32).to_le_bytes());
-        }
-        _ => panic!("no such output"),
-    }
-}
-
-fn decode(output: ElementType, from: &[u8]) -> f64 {
-    match output {
-        ElementType::F32 => {
-            f64::from(f32::from_le_bytes(from[..4].try_into().expect("four bytes")))
-        }
-        ElementType::I32 => {
-            f64::from(i32::from_le_bytes(from[..4].try_into().expect("four bytes")))
-        }
-        ElementType::F16 => half::f16::from_le_bytes([from[0], from[1]]).to_f64(),
-        ElementType::BF16 => half::bf16::from_le_bytes([from[0], from[1]]).to_f64(),
-        _ => panic!("no such output"),
-    }
-}
-
-/// `value` rounded to the output type once. Expected values are exact in f32 here.
-pub(crate) fn rounded(output: ElementType, value: f64) -> f64 {
-    match output {
-        ElementType::F16 => half::f16::from_f32(value as f32).to_f64(),
-        ElementType::BF16 => half::bf16::from_f32(value as f32).to_f64(),
-        _ => f64::from(value as f32),
-    }
 }
 
 /// The compiler with the user's cache, or a line that says why there is none.

@@ -1,11 +1,11 @@
 //! Gates on the compiled preshuffle kernel: registers, scratch, and its hot loop's instructions.
 
-use super::configs;
+use super::{configs, covering};
 use lapidary_core::ElementType;
 use lapidary_hip::HipError;
 use lapidary_hip::Target;
 use lapidary_hip::compile::{Cache, Compiler};
-use lapidary_hip::inspect::{HotLoop, Resources};
+use lapidary_hip::inspect::{HotLoop, Resources, llvm_mca};
 use lapidary_hip::preshuffle::{ACopy, PreshuffleConfig};
 use rayon::prelude::*;
 
@@ -21,16 +21,6 @@ fn compiler() -> Option<Compiler> {
     }
 }
 
-/// llvm-mca of the compiler's version, beside it or on `PATH`.
-fn llvm_mca(compiler: &Compiler) -> String {
-    let beside =
-        compiler.path().canonicalize().ok().and_then(|p| Some(p.parent()?.join("llvm-mca")));
-    match beside {
-        Some(path) if path.is_file() => path.display().to_string(),
-        _ => format!("llvm-mca-{}", compiler.major()),
-    }
-}
-
 #[test]
 fn the_worked_example_on_gfx942_beats_the_targets() {
     let Some(compiler) = compiler() else { return };
@@ -39,6 +29,10 @@ fn the_worked_example_on_gfx942_beats_the_targets() {
     let request = config.request().expect("a valid configuration");
     let assembly = compiler.assembly(&request).expect("it compiles");
     let resources = Resources::of(&assembly).expect("metadata");
+    // The code object that plan() launches and worked_example.rs runs.
+    let object = compiler.compile(&request).expect("it compiles");
+    let of_object = Resources::of_object(&object.bytes, "preshuffle").expect("metadata");
+    assert_eq!(of_object, resources);
     assert_eq!(resources.scratch, 0);
     assert_eq!(resources.agprs, 0);
     assert!(resources.vgprs <= 168, "{resources:?}");
@@ -138,7 +132,9 @@ fn operand_pairs_compile() {
 #[test]
 fn pairwise_choices_compile() {
     for target in [Target::Gfx942, Target::Gfx950] {
-        let configs: Vec<_> = configs::pairwise(target).into_iter().map(|(c, _)| c).collect();
+        let cases = covering::pairwise(target);
+        // Every third: conformance runs them all.
+        let configs: Vec<_> = cases.into_iter().step_by(3).map(|(config, _)| config).collect();
         gate(target, &configs);
     }
 }
@@ -213,4 +209,28 @@ fn a_code_object_is_an_amdgpu_elf_and_the_cache_serves_it() {
         assert_eq!(second.cache, CacheOutcome::Hit);
         assert_eq!((first.bytes, first.key), (second.bytes, second.key));
     }
+}
+
+/// LLVM 19 lacks a builtin for direct-to-LDS loads, and gfx950.
+#[test]
+fn the_oldest_clang_compiles_every_kernel_of_gfx942() {
+    let Ok(compiler) = Compiler::at("clang-19") else {
+        eprintln!("skipped: clang-19 is not installed");
+        return;
+    };
+    let compiler = compiler.with_cache(Cache::none());
+    configs::operand_pairs(Target::Gfx942).par_iter().for_each(|pair| {
+        for copy in [ACopy::Synchronous, ACopy::Direct, ACopy::Guarded] {
+            let config = PreshuffleConfig { copy, ..*pair };
+            let assembly = compiler.assembly(&config.request().expect("valid"));
+            let assembly = assembly.unwrap_or_else(|e| panic!("{config}: {e}"));
+            let hot = HotLoop::of(&assembly).expect("a loop");
+            assert_eq!(hot.mix.mfma, 2 * config.mfma_per_strip(), "{config}");
+            assert_eq!(hot.mix.load_lds > 0, copy == ACopy::Direct, "{config}");
+            assert_eq!(Resources::of(&assembly).expect("metadata").scratch, 0, "{config}");
+        }
+    });
+    let request = configs::worked_example(Target::Gfx950).request().expect("valid");
+    let error = compiler.assembly(&request).expect_err("it does not know gfx950");
+    assert!(matches!(error, HipError::CompilerTooOld { version: 19, needed: 20, .. }));
 }

@@ -4,12 +4,14 @@
 //! of the page about it, from the configuration and from the code object.
 
 use super::configs;
-use super::emulate::{Sequence, compiler, prepare, put};
+use super::elements::{Sequence, put};
+use super::emulate::{compiler, prepare};
 use lapidary_cdna::exec::{Launch, Machine, Workgroups};
 use lapidary_cdna::loader::ArgValue;
-use lapidary_hip::Target;
+use lapidary_core::{Backend, PlanOptions, Problem};
 use lapidary_hip::inspect::{HotLoop, Occupancy, Resources};
 use lapidary_hip::preshuffle::{Args, Figures, PackedB, SourceB, tile_of};
+use lapidary_hip::{Hip, Target};
 
 #[test]
 fn a_sample_of_workgroups_is_exact() {
@@ -17,7 +19,18 @@ fn a_sample_of_workgroups_is_exact() {
     let [m, n, k] = configs::WORKED;
     for target in [Target::Gfx942, Target::Gfx950] {
         let config = configs::worked_example(target);
-        let kernel = prepare(&compiler, &config.request().expect("valid"), "preshuffle");
+        let request = config.request().expect("valid");
+        let kernel = prepare(&compiler, &request, "preshuffle");
+        // What a plan launches is this code object.
+        let problem = Problem::new(m, n, k)
+            .elements(config.a, config.output)
+            .row_scale(true)
+            .col_scale(true)
+            .bias(true);
+        let device = Hip::emulated(target).expect("a device");
+        let plan = device.plan(&problem, &PlanOptions::default()).expect("a plan");
+        let planned = plan.product().expect("a product");
+        assert_eq!(planned.key, compiler.compile(&request).expect("it compiles").key);
         let mut numbers = Sequence::new(11);
         let a: Vec<i8> = (0..m * k).map(|_| numbers.small() as i8).collect();
         let b: Vec<i8> = (0..n * k).map(|_| numbers.small() as i8).collect();

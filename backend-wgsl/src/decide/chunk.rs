@@ -2,6 +2,7 @@
 
 use lapidary_core::{ElementType, Error, Layout, Problem, Shape};
 
+use super::copies::Operands;
 use super::{Kernel, Store};
 use crate::limits::DeviceLimits;
 
@@ -12,7 +13,7 @@ const DISPATCH_FLOPS: f64 = 4e11;
 /// The same on a device that is a program on the CPU; keeps progress visible.
 const SOFTWARE_DISPATCH_FLOPS: f64 = 2e10;
 
-/// A block of C: some matrices of the batch, some rows, some columns. K is never cut.
+/// A block of C: some matrices of the batch, some rows, some columns, and all of K.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Chunk {
@@ -39,7 +40,7 @@ impl Chunk {
         Shape { batch: self.batch, rows: self.rows, cols: self.cols }
     }
 
-    /// Bytes of its raw 32-bit sums.
+    /// Bytes of its raw 32-bit sums over one slice of K.
     #[must_use]
     pub fn sum_bytes(&self) -> u64 {
         self.batch as u64 * self.rows as u64 * self.cols as u64 * 4
@@ -51,7 +52,7 @@ impl Chunk {
         [
             (self.cols as u64).div_ceil(u64::from(kernel.block[1])) as u32,
             (self.rows as u64).div_ceil(u64::from(kernel.block[0])) as u32,
-            self.batch as u32,
+            self.batch as u32 * kernel.slice_count(),
         ]
     }
 
@@ -79,14 +80,17 @@ pub(super) fn split(
     problem: &Problem,
     limits: &DeviceLimits,
     kernel: Option<&Kernel>,
+    operands: &Operands,
     store: Store,
 ) -> Result<Vec<Chunk>, Error> {
     if problem.is_empty() {
         return Ok(Vec::new());
     }
     let block = kernel.map_or([16, 16], |k| k.block.map(|x| x as usize));
+    let slices = kernel.map_or(1, Kernel::slice_count) as usize;
+    let limited = Limited { problem, limits, operands, block, slices, store };
     let mut size = Shape { batch: problem.batch, rows: problem.m, cols: problem.n };
-    while let Some(excess) = excess(problem, limits, block, store, size) {
+    while let Some(excess) = limited.excess(size) {
         if size.batch > 1 {
             size.batch = size.batch.div_ceil(2);
         } else if size.rows > block[0] && (size.rows >= size.cols || size.cols <= block[1]) {
@@ -141,62 +145,73 @@ struct Excess {
 
 const FLOPS: &str = "operations of a dispatch";
 
-/// The first limit that a chunk of `size` breaks.
-fn excess(
-    problem: &Problem,
-    limits: &DeviceLimits,
+/// What limits a chunk.
+struct Limited<'a> {
+    problem: &'a Problem,
+    limits: &'a DeviceLimits,
+    operands: &'a Operands,
     block: [usize; 2],
+    slices: usize,
     store: Store,
-    size: Shape,
-) -> Option<Excess> {
-    let over = |what, requested: u128, limit: u128| {
-        (requested > limit).then_some(Excess { what, requested, limit })
-    };
-    let axis = u128::from(limits.workgroups_per_axis);
-    let binding = u128::from(limits.binding_bytes);
-    // A binding starts at a multiple of the alignment at or below the first element, and ends at a
-    // whole vector of at most 16 bytes.
-    let slack = u128::from(limits.binding_alignment) + 16;
-    let bytes = |layout: Layout, shape: Shape, element: ElementType| {
-        layout.extent(shape).map_or(0, |e| (e.max - e.min + 1) as u128 * element.size() as u128)
-            + slack
-    };
-    let a = Shape { batch: size.batch, rows: size.rows, cols: problem.k };
-    let b = Shape { batch: size.batch, rows: problem.k, cols: size.cols };
-    let c = size;
-    let product = store != Store::NoProduct;
-    let sums = size.to_array().iter().map(|&d| d as u128).product::<u128>() * 4;
-    let flop_limit = if limits.software { SOFTWARE_DISPATCH_FLOPS } else { DISPATCH_FLOPS };
-    let flops = 2.0 * size.batch as f64 * size.rows as f64 * size.cols as f64 * problem.k as f64;
-    over("workgroups along M", size.rows.div_ceil(block[0]) as u128, axis)
-        .or_else(|| over("workgroups along N", size.cols.div_ceil(block[1]) as u128, axis))
-        .or_else(|| over("matrices of a dispatch", size.batch as u128, axis))
-        .or_else(|| {
-            over("bytes of C in one binding", bytes(problem.c_layout, c, problem.c), binding)
-        })
-        .or_else(|| {
-            // The packing pass covers words with a two-dimensional grid.
-            let words = bytes(problem.c_layout, c, problem.c) / 4;
+}
+
+impl Limited<'_> {
+    /// The first limit that a chunk of `size` breaks.
+    fn excess(&self, size: Shape) -> Option<Excess> {
+        let Self { problem, limits, operands, block, slices, store } = *self;
+        let over = |what, requested: u128, limit: u128| {
+            (requested > limit).then_some(Excess { what, requested, limit })
+        };
+        let axis = u128::from(limits.workgroups_per_axis);
+        let binding = u128::from(limits.binding_bytes);
+        // A binding starts at a multiple of the alignment at or below the first element, and ends
+        // at a whole vector of at most 16 bytes.
+        let slack = u128::from(limits.binding_alignment) + 16;
+        let bytes = |layout: Layout, shape: Shape, element: ElementType| {
+            let elements = layout.extent(shape).map_or(0, |e| (e.max - e.min + 1) as u128);
+            elements * element.size() as u128 + slack
+        };
+        let over_bytes =
+            |what, layout, shape, element| over(what, bytes(layout, shape, element), binding);
+        let c = || over_bytes("bytes of C in one binding", problem.c_layout, size, problem.c);
+        // The packing pass covers words with a two-dimensional grid.
+        let words = || {
+            let words = bytes(problem.c_layout, size, problem.c) / 4;
             over("words of C in one dispatch", words, axis * axis * u128::from(PACK_THREADS))
-        })
-        .or_else(|| {
-            if !product {
+        };
+        let a = || {
+            let shape = Shape { cols: operands.k, ..size };
+            over_bytes("bytes of A in one binding", operands.a.layout, shape, operands.a.element)
+        };
+        let b = || {
+            let shape = Shape { rows: operands.k, ..size };
+            over_bytes("bytes of B in one binding", operands.b.layout, shape, operands.b.element)
+        };
+        let sums = || {
+            if store == Store::Fused && slices == 1 {
                 return None;
             }
-            over("bytes of A in one binding", bytes(problem.a_layout, a, problem.a), binding)
-                .or_else(|| {
-                    over(
-                        "bytes of B in one binding",
-                        bytes(problem.b_layout, b, problem.b),
-                        binding,
-                    )
-                })
-                .or_else(|| {
-                    let limit = binding.min(u128::from(limits.buffer_bytes));
-                    if store == Store::Packed { over("bytes of sums", sums, limit) } else { None }
-                })
-                .or_else(|| over(FLOPS, flops as u128, flop_limit as u128))
-        })
+            let elements = size.to_array().iter().map(|&d| d as u128).product::<u128>();
+            let limit = binding.min(u128::from(limits.buffer_bytes));
+            over("bytes of sums", elements * 4 * slices as u128, limit)
+        };
+        let flops = || {
+            let limit = if limits.software { SOFTWARE_DISPATCH_FLOPS } else { DISPATCH_FLOPS };
+            let outputs = size.batch as f64 * size.rows as f64 * size.cols as f64;
+            over(FLOPS, (2.0 * outputs * problem.k as f64) as u128, limit as u128)
+        };
+        over("workgroups along M", size.rows.div_ceil(block[0]) as u128, axis)
+            .or_else(|| over("workgroups along N", size.cols.div_ceil(block[1]) as u128, axis))
+            .or_else(|| over("matrices of a dispatch", (size.batch * slices) as u128, axis))
+            .or_else(c)
+            .or_else(words)
+            .or_else(|| {
+                if store == Store::NoProduct {
+                    return None;
+                }
+                a().or_else(b).or_else(sums).or_else(flops)
+            })
+    }
 }
 
 /// Threads of a workgroup of the packing pass.
@@ -208,6 +223,27 @@ pub(crate) fn pack_workgroups(words: u64, workgroups_per_axis: u32) -> [u32; 3] 
     let groups = words.div_ceil(u64::from(PACK_THREADS)).max(1);
     let y = groups.div_ceil(u64::from(workgroups_per_axis));
     [groups.div_ceil(y) as u32, y as u32, 1]
+}
+
+/// Threads of a workgroup of the pass that adds slices up.
+pub(crate) const REDUCE_THREADS: u32 = 256;
+
+/// Threads that fill a large device; below so many outputs several threads share one.
+const REDUCE_FILL: u64 = 1 << 18;
+
+/// Threads that share an output of the pass that adds `slices` slices up, a power of two.
+#[must_use]
+pub(super) fn reduce_groups(outputs: u64, slices: u32) -> u32 {
+    let idle = REDUCE_FILL / outputs.max(1);
+    (idle.min(8) as u32).min(slices).max(1).next_power_of_two().min(8)
+}
+
+/// Workgroups of the pass that adds slices up.
+#[must_use]
+pub(crate) fn reduce_workgroups(outputs: u64, groups: u32, workgroups_per_axis: u32) -> [u32; 3] {
+    let workgroups = outputs.div_ceil(u64::from(REDUCE_THREADS / groups)).max(1);
+    let y = workgroups.div_ceil(u64::from(workgroups_per_axis));
+    [workgroups.div_ceil(y) as u32, y as u32, 1]
 }
 
 /// Upper bound of the 32-bit words a view touches, whatever its offset.

@@ -1,19 +1,10 @@
-//! Which kernel, with which tile.
+//! A kernel with every size fixed.
 
-use lapidary_core::policy::{
-    KernelConfig, Multiply, RegisterPrefetch, ScalarFma, SingleBuffer, SoftwareDoubleBuffer,
-    Staging, VectorFma, VectorMac,
-};
-use lapidary_core::{ElementType, Error, KernelChoice, Layout, Occupancy, Operand, Problem};
+use lapidary_core::policy::{KernelConfig, Multiply, Staging};
+use lapidary_core::{Activation, ElementType, KernelChoice, Layout, Problem};
 
-use super::policy;
-use crate::limits::DeviceLimits;
-
-/// Loop iterations a thread may have on a software device.
-///
-/// Mesa's llvmpipe ends all loops of a thread after 65,535 iterations in all, and says nothing: the
-/// rest of K would be missing from the sums. The margin is for the loops of the store.
-const SOFTWARE_LOOP_ITERATIONS: usize = 65_000;
+use super::copies::Operands;
+use super::fetch::{Fetch, Lines};
 
 /// Which shader file the kernel's body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,61 +26,79 @@ pub enum Body {
     Generic,
     /// The written-out vector kernel, for policies that compute in vectors
     Vector,
+    /// The kernel of policies that compute in cooperative matrices
+    Cooperative,
+    /// The kernel for few rows or few columns
+    Skinny,
 }
 
-/// How an operand is fetched from global memory.
+/// The skinny kernel's own sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub struct Fetch {
-    /// Whether neighbouring elements of a fetch are neighbours along K, not across it.
-    pub along_k: bool,
-    /// Elements a load fetches: 1, 2 or 4.
-    pub width: u32,
+pub struct Skinny {
+    /// Whether C has few rows, not few columns.
+    pub few_rows: bool,
+    /// How many.
+    pub few: u32,
+    /// Threads of a workgroup.
+    pub threads: u32,
+    /// How threads share the other operand.
+    pub team: Team,
 }
 
-impl Fetch {
-    /// One element after the other along K.
-    pub(crate) const SCALAR: Self = Self { along_k: true, width: 1 };
-
-    /// How the vector kernel fetches an operand with these strides: along the axis whose elements
-    /// are closest, four at a time where every line starts at a multiple of four.
-    pub(crate) fn of(side: Lines, aligned: bool) -> Self {
-        let along_k = side.line_stride != 1
-            && (side.k_stride == 1
-                || side.k_stride.unsigned_abs() <= side.line_stride.unsigned_abs());
-        let (near, far) = if along_k {
-            (side.k_stride, side.line_stride)
-        } else {
-            (side.line_stride, side.k_stride)
-        };
-        let vectors =
-            near == 1 && aligned && far % 4 == 0 && (side.batch == 1 || side.batch_stride % 4 == 0);
-        Self { along_k, width: if vectors { 4 } else { 1 } }
-    }
+/// How the skinny kernel's threads share the operand with many lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Team {
+    /// Neighbouring lines are neighbours in memory.
+    Across {
+        /// Threads side by side, of four lines each.
+        lanes: u32,
+        /// Groups of them, which take turns along K.
+        groups: u32,
+    },
+    /// Neighbouring steps along K are neighbours in memory.
+    Along {
+        /// Threads of a team, which take turns along K.
+        threads: u32,
+        /// Lines of a team.
+        lines: u32,
+        /// Whether a team is a subgroup and adds up by its reduction.
+        subgroup: bool,
+    },
 }
 
-/// An operand seen as lines along K: rows of A, columns of B.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Lines {
-    line_stride: isize,
-    k_stride: isize,
-    batch_stride: isize,
-    batch: usize,
+/// Sizes and strides that are written into a kernel's text instead of being read from its
+/// parameters: the compiler folds them into the addresses, which saves the registers they take.
+///
+/// Strides are 32-bit two's complement, as in the parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Sizes {
+    /// Steps along K.
+    pub k: u32,
+    /// Whether whole blocks cover M.
+    pub whole_m: bool,
+    /// Whether whole blocks cover N.
+    pub whole_n: bool,
+    /// Row, column and batch stride of A.
+    pub a: [u32; 3],
+    /// Row, column and batch stride of B.
+    pub b: [u32; 3],
+    /// Row, column and batch stride of C.
+    pub c: [u32; 3],
+    /// Columns of C, where no dispatch has fewer.
+    pub n: Option<u32>,
 }
 
-impl Lines {
-    pub(crate) const fn of_a(layout: Layout, batch: usize) -> Self {
-        Self {
-            line_stride: layout.row_stride,
-            k_stride: layout.col_stride,
-            batch_stride: layout.batch_stride,
-            batch,
-        }
-    }
-
-    pub(crate) const fn of_b(layout: Layout, batch: usize) -> Self {
-        Self::of_a(layout.transposed(), batch)
-    }
+/// K cut into slices, each summed by workgroups of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Slices {
+    /// How many.
+    pub count: u32,
+    /// Steps along K of each but the last, whole strips.
+    pub k: u32,
 }
 
 /// A kernel with every size fixed.
@@ -112,24 +121,77 @@ pub struct Kernel {
     pub a: Fetch,
     /// How B is fetched.
     pub b: Fetch,
-    /// The policies, for [`Body::Generic`].
+    /// Elements of C a store writes: 1, or 4 where they are neighbours in a row; 16 where a
+    /// cooperative matrix is stored whole.
+    pub store_width: u32,
+    /// The policies, for kernels that are made from them.
     pub config: Option<KernelConfig>,
+    /// What is written into the text.
+    pub sizes: Option<Sizes>,
+    /// How K is cut, if it is.
+    pub slices: Option<Slices>,
+    /// The sizes of a [`Body::Skinny`].
+    pub skinny: Option<Skinny>,
 }
 
 impl Kernel {
     /// Threads of a workgroup.
     #[must_use]
     pub const fn threads(&self) -> u32 {
+        if let Some(skinny) = &self.skinny {
+            return skinny.threads;
+        }
         (self.block[0] / self.thread[0]) * (self.block[1] / self.thread[1])
     }
 
-    /// Bytes of workgroup memory: tiles hold 32-bit elements whatever the operands are stored as.
+    /// Bytes of workgroup memory.
     #[must_use]
     pub const fn workgroup_bytes(&self) -> usize {
-        match &self.config {
-            Some(config) => config.workgroup_bytes(),
-            None => (self.num_buffers * (self.block[0] + self.block[1]) * self.k_tile * 4) as usize,
+        if let Some(skinny) = &self.skinny {
+            return match skinny.team {
+                Team::Across { lanes, groups } => (lanes * groups * 16) as usize,
+                Team::Along { subgroup: true, .. } => 0,
+                Team::Along { .. } => (skinny.threads * 4) as usize,
+            };
         }
+        let tiles = match &self.config {
+            Some(config) => config.workgroup_bytes(),
+            // Tiles hold 32-bit elements whatever the operands are stored as.
+            None => (self.num_buffers * (self.block[0] + self.block[1]) * self.k_tile * 4) as usize,
+        };
+        match self.body {
+            // Where a subgroup's 16x16 sums wait for the epilogue.
+            Body::Cooperative if !self.stores_directly() => {
+                tiles + (self.threads() / 32 * 256 * 4) as usize
+            }
+            _ => tiles,
+        }
+    }
+
+    /// Slices that K is cut into.
+    #[must_use]
+    pub const fn slice_count(&self) -> u32 {
+        match self.slices {
+            Some(slices) => slices.count,
+            None => 1,
+        }
+    }
+
+    /// Whether words of four i8 are what the kernel multiplies.
+    #[must_use]
+    pub fn packs_quads(&self) -> bool {
+        self.config.is_some_and(|config| config.compute.multiply == Multiply::VectorDot4)
+    }
+
+    /// Whether a cooperative kernel's sums go straight from its matrices to memory.
+    #[must_use]
+    pub const fn stores_directly(&self) -> bool {
+        self.store_width == 16
+    }
+
+    /// Matrices of 16 rows by 16 columns in a subgroup's tile, along M and N.
+    pub(crate) const fn fragments(&self) -> [u32; 2] {
+        [self.thread[0] / 16, self.thread[1] * 32 / 16]
     }
 
     /// The same kernel with scalar loads, where the caller left the width to the backend.
@@ -141,20 +203,76 @@ impl Kernel {
             .then(|| Self { a: Fetch { width: 1, ..self.a }, ..self.clone() })
     }
 
-    /// The same kernel with its operands fetched in these ways.
-    pub(crate) fn fetching(self, a: Fetch, b: Fetch) -> Self {
-        Self { a, b, ..self }
+    /// The same kernel for operands read by these strides, where the first elements and buffer ends
+    /// of A, B and C allow vectors or do not.
+    pub(crate) fn reading(self, operands: &Operands, batch: usize, aligned: [bool; 3]) -> Self {
+        if !matches!(self.body, Body::Vector | Body::Skinny) {
+            return self;
+        }
+        let sizes = self.sizes.map(|sizes| Sizes {
+            a: strides(operands.a.layout, batch),
+            b: strides(operands.b.layout, batch),
+            ..sizes
+        });
+        Self {
+            a: Fetch::of(Lines::of_a(operands.a.layout, batch), aligned[0]),
+            b: Fetch::of(Lines::of_b(operands.b.layout, batch), aligned[1]),
+            store_width: if aligned[2] { self.store_width } else { 1 },
+            sizes,
+            ..self
+        }
+    }
+
+    /// The same kernel with what does not change between executions written into its text.
+    pub(super) fn specialised(self, problem: &Problem, operands: &Operands) -> Self {
+        let sizes = Sizes {
+            k: operands.k as u32,
+            whole_m: problem.m.is_multiple_of(self.block[0] as usize),
+            whole_n: problem.n.is_multiple_of(self.block[1] as usize),
+            a: strides(operands.a.layout, problem.batch),
+            b: strides(operands.b.layout, problem.batch),
+            c: strides(problem.c_layout, problem.batch),
+            n: None,
+        };
+        // Sums are stored row-major without gaps; of C's elements, 32-bit ones without a pass of
+        // their own.
+        let sums = self.slices.is_some() || problem.c.size() != 4;
+        let c = Lines::of_a(problem.c_layout, problem.batch);
+        let vectors = problem.n.is_multiple_of(4) && (sums || c.allows(true, 4));
+        let whole = sizes.whole_m && sizes.whole_n;
+        let store_width = match self.body {
+            Body::Cooperative if whole && vectors && (sums || is_plain(problem)) => 16,
+            Body::Vector if vectors => 4,
+            _ => 1,
+        };
+        Self { sizes: Some(sizes), store_width, ..self }.reading(operands, problem.batch, [true; 3])
+    }
+
+    /// The same kernel knowing that every dispatch has all of C's `n` columns.
+    pub(super) fn full_width(self, n: usize) -> Self {
+        Self { sizes: self.sizes.map(|sizes| Sizes { n: Some(n as u32), ..sizes }), ..self }
+    }
+
+    /// The same kernel with K cut into at most `wanted` slices of whole strips.
+    pub(super) fn sliced(self, k: usize, wanted: usize) -> Self {
+        let strip = self.k_tile as usize;
+        let strips = k.div_ceil(strip);
+        let each = strips.div_ceil(wanted.max(1)).max(1);
+        let count = strips.div_ceil(each);
+        let slices =
+            (count > 1).then_some(Slices { count: count as u32, k: (each * strip) as u32 });
+        Self { slices, ..self }
     }
 
     /// Iterations of all loops of a thread that sums over `k`, those of eight steps and fewer not
     /// counted: drivers write them out.
-    fn loop_iterations(&self, k: usize) -> usize {
+    pub(super) fn loop_iterations(&self, k: usize) -> usize {
         // The test that ends an inner loop counts as one.
         let copies = |lines: u32, width: u32| {
             1 + (lines * self.k_tile / width).div_ceil(self.threads()) as usize
         };
         let inner = match self.body {
-            Body::Naive | Body::Vector => 0,
+            Body::Naive | Body::Vector | Body::Cooperative | Body::Skinny => 0,
             Body::WorkgroupTile => 1 + self.k_tile as usize,
             _ if self.num_buffers == 0 => 1 + self.k_tile as usize,
             _ => {
@@ -163,269 +281,48 @@ impl Kernel {
                     + copies(self.block[1], self.b.width)
             }
         };
+        let k = self.slices.map_or(k, |slices| slices.k as usize);
         k.div_ceil(self.k_tile.max(1) as usize).saturating_mul(1 + inner)
     }
 
-    fn tiled(name: String, body: Body, config: KernelConfig) -> Self {
+    /// A kernel of this body with a pair of policies' sizes.
+    pub(super) fn tiled(name: String, body: Body, config: KernelConfig) -> Self {
         let (tile, compute) = (config.tile, config.compute);
         let direct = tile.staging == Staging::Direct;
+        let of_policies = matches!(body, Body::Generic | Body::Vector | Body::Cooperative);
         Self {
             name,
             body,
             block: [tile.block_tile_m as u32, tile.block_tile_n as u32],
             thread: [compute.thread_tile_m as u32, compute.thread_tile_n as u32],
-            k_tile: tile.k_tile_size as u32,
+            // Words of four count as one step.
+            k_tile: match compute.multiply {
+                Multiply::VectorDot4 => tile.k_tile_size as u32 / 4,
+                _ => tile.k_tile_size as u32,
+            },
             num_buffers: if direct { 0 } else { tile.num_buffers as u32 },
             a: Fetch { along_k: true, width: tile.load_width as u32 },
             b: Fetch::SCALAR,
-            config: matches!(body, Body::Generic | Body::Vector).then_some(config),
+            store_width: 1,
+            config: of_policies.then_some(config),
+            sizes: None,
+            slices: None,
+            skinny: None,
         }
     }
 }
 
-/// The kernel for `choice`, and why.
-pub(super) fn choose(
-    problem: &Problem,
-    limits: &DeviceLimits,
-    choice: KernelChoice,
-    notes: &mut Vec<String>,
-) -> Result<(Kernel, String), Error> {
-    let (choice, reason) = match choice {
-        KernelChoice::Auto => automatic(problem, limits),
-        other => (other, "asked for".to_owned()),
-    };
-    let name = choice.name();
-    let kernel = match choice {
-        KernelChoice::Auto | KernelChoice::Naive => Kernel {
-            name,
-            body: Body::Naive,
-            block: [16, 16],
-            thread: [1, 1],
-            k_tile: 0,
-            num_buffers: 0,
-            a: Fetch::SCALAR,
-            b: Fetch::SCALAR,
-            config: None,
-        },
-        KernelChoice::WorkgroupTile => {
-            let config = KernelConfig::of::<SingleBuffer<16, 16, 16>, ScalarFma<1, 1>>();
-            fitted(name, Body::WorkgroupTile, config, limits, notes)?
-        }
-        KernelChoice::RegisterTile => {
-            tutorial::<SingleBuffer<128, 128, 16>>(name, Body::RegisterTile, limits, notes)?
-        }
-        KernelChoice::Buffered { buffers: 1 } => {
-            tutorial::<SingleBuffer<128, 128, 16>>(name, Body::Buffered, limits, notes)?
-        }
-        KernelChoice::Buffered { buffers: 2 } => {
-            tutorial::<SoftwareDoubleBuffer<128, 128, 16>>(name, Body::Buffered, limits, notes)?
-        }
-        KernelChoice::Buffered { buffers } => {
-            return Err(Error::KernelUnsuitable {
-                kernel: "4_buffered".into(),
-                reason: format!("there are kernels with 1 or 2 buffers, not {buffers}"),
-            });
-        }
-        KernelChoice::Vectorized { width } => {
-            check_width(problem, &name, width)?;
-            let body = Body::Vectorized;
-            match width {
-                1 => tutorial::<SoftwareDoubleBuffer<128, 128, 16, 1>>(name, body, limits, notes)?,
-                2 => tutorial::<SoftwareDoubleBuffer<128, 128, 16, 2>>(name, body, limits, notes)?,
-                _ => tutorial::<SoftwareDoubleBuffer<128, 128, 16, 4>>(name, body, limits, notes)?,
-            }
-        }
-        KernelChoice::Occupancy(variant) => occupancy(problem, name, variant, limits, notes)?,
-        KernelChoice::Policy(config) => generic(problem, name, config, limits, notes)?,
-        _ => {
-            return Err(Error::KernelUnsuitable {
-                kernel: name,
-                reason: "the WGSL backend has no such kernel".into(),
-            });
-        }
-    };
-    if kernel.threads() as usize > limits.workgroup_threads {
-        return Err(Error::LimitExceeded {
-            what: "threads of a workgroup",
-            requested: u128::from(kernel.threads()),
-            limit: limits.workgroup_threads as u128,
-        });
-    }
-    let iterations = kernel.loop_iterations(problem.k);
-    let runs = problem.reads_factors() && !problem.is_empty();
-    if limits.software && runs && iterations > SOFTWARE_LOOP_ITERATIONS {
-        return Err(Error::LimitExceeded {
-            what: "loop iterations of a thread on a software device, which would end them early,",
-            requested: iterations as u128,
-            limit: SOFTWARE_LOOP_ITERATIONS as u128,
-        });
-    }
-    Ok((kernel, reason))
+/// Whether C is the product and nothing else.
+fn is_plain(problem: &Problem) -> bool {
+    let nothing_after = !problem.bias && problem.activation == Activation::None;
+    problem.alpha == 1.0 && !problem.reads_c() && nothing_after
 }
 
-/// The backend's own choice: the largest block that the problem fills.
-///
-/// Below 24 rows or columns most threads of a block would lie outside the matrix. A GPU has over a
-/// hundred processors that each want two workgroups, hence the count of blocks.
-fn automatic(problem: &Problem, limits: &DeviceLimits) -> (KernelChoice, String) {
-    let (m, n) = (problem.m, problem.n);
-    // The vector kernel's loops over a strip are written out, so it has one iteration a strip.
-    let too_deep = limits.software && problem.k > SOFTWARE_LOOP_ITERATIONS;
-    if m.min(n) < 24 && !too_deep {
-        let why = format!("{m}x{n} outputs do not fill a block: one thread an output");
-        return (KernelChoice::Naive, why);
-    }
-    let integer = problem.accumulator() == ElementType::I32;
-    let blocks = m.div_ceil(128).saturating_mul(n.div_ceil(128)).saturating_mul(problem.batch);
-    if m < 128 || n < 128 || blocks < 200 {
-        let config = if integer {
-            KernelConfig::of::<RegisterPrefetch<64, 64, 16>, VectorMac<8, 8>>()
-        } else {
-            KernelConfig::of::<RegisterPrefetch<64, 64, 16>, VectorFma<8, 8>>()
-        };
-        let why = format!("{blocks} blocks of 128x128 would not fill a GPU: 64x64 blocks");
-        return (KernelChoice::Policy(config), why);
-    }
-    let config = if integer {
-        KernelConfig::of::<RegisterPrefetch<128, 128, 16>, VectorMac<8, 16>>()
-    } else {
-        KernelConfig::of::<RegisterPrefetch<128, 128, 16>, VectorFma<8, 16>>()
-    };
-    (KernelChoice::Policy(config), format!("{blocks} blocks of 128x128 fill a GPU"))
-}
-
-fn tutorial<T: lapidary_core::policy::TilePolicy>(
-    name: String,
-    body: Body,
-    limits: &DeviceLimits,
-    notes: &mut Vec<String>,
-) -> Result<Kernel, Error> {
-    fitted(name, body, KernelConfig::of::<T, ScalarFma<8, 8>>(), limits, notes)
-}
-
-fn occupancy(
-    problem: &Problem,
-    name: String,
-    variant: Occupancy,
-    limits: &DeviceLimits,
-    notes: &mut Vec<String>,
-) -> Result<Kernel, Error> {
-    let config = match variant {
-        Occupancy::Wide => KernelConfig::of::<SingleBuffer<128, 128, 16>, ScalarFma<8, 8>>(),
-        Occupancy::Balanced => KernelConfig::of::<SingleBuffer<128, 64, 16>, ScalarFma<8, 4>>(),
-        Occupancy::Lean => KernelConfig::of::<SingleBuffer<64, 64, 16>, ScalarFma<4, 4>>(),
-        _ => {
-            return Err(Error::KernelUnsuitable {
-                kernel: name,
-                reason: "the WGSL backend has no such variant".into(),
-            });
-        }
-    };
-    let width = widest(problem);
-    let kernel = fitted(name, Body::Occupancy, config, limits, notes)?;
-    // A shrunk strip may be shorter than the vector.
-    let width = if kernel.k_tile.is_multiple_of(width) { width } else { 1 };
-    Ok(Kernel { a: Fetch { along_k: true, width }, ..kernel })
-}
-
-fn generic(
-    problem: &Problem,
-    name: String,
-    config: KernelConfig,
-    limits: &DeviceLimits,
-    notes: &mut Vec<String>,
-) -> Result<Kernel, Error> {
-    policy::check_arithmetic(&config, &name)?;
-    if config.compute.accumulator != problem.accumulator() {
-        return Err(Error::KernelUnsuitable {
-            kernel: name,
-            reason: format!(
-                "its compute policy accumulates in {}, {} operands in {}",
-                config.compute.accumulator,
-                problem.a,
-                problem.accumulator()
-            ),
-        });
-    }
-    if config.compute.multiply == Multiply::Vector {
-        policy::check_vector(&config, &name)?;
-        // The vector kernel takes whatever strides there are.
-        let kernel = fitted(name, Body::Vector, config, limits, notes)?;
-        return Ok(kernel.fetching(
-            Fetch::of(Lines::of_a(problem.a_layout, problem.batch), true),
-            Fetch::of(Lines::of_b(problem.b_layout, problem.batch), true),
-        ));
-    }
-    policy::check_scalar(&config, &name)?;
-    check_width(problem, &name, config.tile.load_width)?;
-    fitted(name, Body::Generic, config, limits, notes)
-}
-
-fn fitted(
-    name: String,
-    body: Body,
-    config: KernelConfig,
-    limits: &DeviceLimits,
-    notes: &mut Vec<String>,
-) -> Result<Kernel, Error> {
-    let fitted = config.fit_workgroup_memory(limits.workgroup_bytes)?;
-    if fitted.tile.k_tile_size != config.tile.k_tile_size {
-        notes.push(format!(
-            "K strip shrunk from {} to {}: {} bytes of workgroup memory asked for, {} available",
-            config.tile.k_tile_size,
-            fitted.tile.k_tile_size,
-            config.workgroup_bytes(),
-            limits.workgroup_bytes
-        ));
-    }
-    Ok(Kernel::tiled(name, body, fitted))
-}
-
-/// The widest vector that every row of A allows, whatever its offset.
-fn widest(problem: &Problem) -> u32 {
-    [4, 2].into_iter().find(|&w| width_fits(problem, w).is_ok()).map_or(1, |w| w as u32)
-}
-
-fn check_width(problem: &Problem, kernel: &str, width: usize) -> Result<(), Error> {
-    if !matches!(width, 1 | 2 | 4) {
-        return Err(Error::KernelUnsuitable {
-            kernel: kernel.into(),
-            reason: format!("a load fetches 1, 2 or 4 elements, not {width}"),
-        });
-    }
-    width_fits(problem, width)
-}
-
-/// A vector of `width` elements starts at a multiple of `width`: A's columns must be adjacent, and
-/// its rows and matrices a multiple of the width apart.
-fn width_fits(problem: &Problem, width: usize) -> Result<(), Error> {
-    if width == 1 || !problem.reads_factors() || problem.is_empty() {
-        return Ok(());
-    }
-    let layout = problem.a_layout;
-    let misaligned = |what, value: isize| Error::Misaligned {
-        operand: Operand::A,
-        width,
-        what,
-        value: value as i128,
-    };
-    let width_stride = width as isize;
-    if layout.col_stride != 1 && problem.k > 1 {
-        return Err(Error::KernelUnsuitable {
-            kernel: format!("loads of {width} elements"),
-            reason: format!(
-                "the column stride of A must be 1 for vector loads, it is {}",
-                layout.col_stride
-            ),
-        });
-    }
-    if problem.m > 1 && layout.row_stride % width_stride != 0 {
-        return Err(misaligned("the row stride", layout.row_stride));
-    }
-    if problem.batch > 1 && layout.batch_stride % width_stride != 0 {
-        return Err(misaligned("the batch stride", layout.batch_stride));
-    }
-    Ok(())
+/// Row, column and batch stride as the shaders count: modulo 2³², and none between matrices where
+/// there is one.
+const fn strides(layout: Layout, batch: usize) -> [u32; 3] {
+    let between = if batch > 1 { layout.batch_stride as u32 } else { 0 };
+    [layout.row_stride as u32, layout.col_stride as u32, between]
 }
 
 /// The element type tiles and registers hold: f32 for floats, i32 for integers.

@@ -1,23 +1,38 @@
 //! Decisions: which kernel, which tile, how many dispatches. No text and no device in here.
 
+mod automatic;
+mod choose;
 mod chunk;
+mod copies;
+mod fetch;
 mod kernel;
 mod policy;
+mod skinny;
+mod tuning;
 
-use lapidary_core::{Activation, ElementType, Error, KernelChoice, PlanSummary, Problem};
+use lapidary_core::{
+    Activation, ElementType, Error, KernelChoice, PlanOptions, PlanSummary, Problem,
+};
 
+pub use automatic::{BlockRow, cooperative_blocks, dot4_blocks, float_blocks, integer_blocks};
 pub use chunk::Chunk;
-pub(crate) use chunk::{PACK_THREADS, pack_workgroups};
-pub use kernel::{Body, Fetch, Kernel};
-pub(crate) use kernel::{Lines, register_type};
+pub(crate) use chunk::{PACK_THREADS, REDUCE_THREADS, pack_workgroups, reduce_workgroups};
+pub(crate) use copies::COPY_TILE;
+pub use copies::{CopyOrder, OperandCopy, Operands, Reads};
+pub use fetch::Fetch;
+pub(crate) use kernel::register_type;
+pub use kernel::{Body, Kernel, Sizes, Skinny, Slices, Team};
+pub use tuning::Tuning;
 
 use crate::limits::DeviceLimits;
+use choose::Chosen;
 
 /// How a kernel's sums reach C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Store {
-    /// The kernel applies the epilogue and stores 32-bit elements itself.
+    /// The kernel applies the epilogue and stores 32-bit elements itself, or where K is cut into
+    /// slices, the pass that adds them up does.
     Fused,
     /// The kernel stores raw sums to a scratch buffer; a second pass applies the epilogue and writes
     /// whole words of 16- or 8-bit elements.
@@ -53,6 +68,8 @@ pub struct Decision {
     /// The kernel for operands whose offset does not allow the vector width, where the caller did
     /// not insist on the width.
     pub scalar_kernel: Option<Kernel>,
+    /// How the kernel reads A and B.
+    pub operands: Operands,
     /// How sums reach C.
     pub store: Store,
     /// What the pipelines depend on.
@@ -60,20 +77,54 @@ pub struct Decision {
     /// The pieces of C, each computed by one dispatch (or two).
     pub chunks: Vec<Chunk>,
     /// Bytes of the scratch buffer for raw sums, 0 where there is none.
-    pub scratch_bytes: u64,
+    pub sum_bytes: u64,
     /// The decision in words and numbers.
     pub summary: PlanSummary,
+}
+
+impl Decision {
+    /// Whether the multiplying dispatch stores raw sums for another pass.
+    #[must_use]
+    pub fn stores_sums(&self) -> bool {
+        self.store == Store::Packed || self.slices() > 1
+    }
+
+    /// Threads that share an output where slices of K are added up.
+    #[must_use]
+    pub fn reduce_groups(&self) -> u32 {
+        let outputs = self.chunks.iter().map(|chunk| chunk.sum_bytes() / 4).max().unwrap_or(0);
+        chunk::reduce_groups(outputs, self.slices())
+    }
+
+    /// Slices that K is cut into.
+    #[must_use]
+    pub fn slices(&self) -> u32 {
+        self.kernel.as_ref().map_or(1, Kernel::slice_count)
+    }
 }
 
 /// Decides how `problem` is computed on a device with `limits`.
 ///
 /// # Errors
-/// [`Error::ElementTypeUnavailable`], [`Error::KernelUnsuitable`], [`Error::Misaligned`] or
-/// [`Error::LimitExceeded`].
+/// As [`decide_with`].
 pub fn decide(
     problem: &Problem,
     limits: &DeviceLimits,
     choice: KernelChoice,
+    device: &str,
+) -> Result<Decision, Error> {
+    decide_with(problem, limits, &PlanOptions::kernel(choice), device)
+}
+
+/// Decides how `problem` is computed on a device with `limits`, slices and copies as asked for.
+///
+/// # Errors
+/// [`Error::ElementTypeUnavailable`], [`Error::KernelUnsuitable`], [`Error::Misaligned`] or
+/// [`Error::LimitExceeded`].
+pub fn decide_with(
+    problem: &Problem,
+    limits: &DeviceLimits,
+    options: &PlanOptions,
     device: &str,
 ) -> Result<Decision, Error> {
     problem.validate()?;
@@ -87,30 +138,43 @@ pub fn decide(
         bias: problem.bias,
         activation: problem.activation,
     };
-    let mut notes = Vec::new();
-    let (kernel, reason) = kernel::choose(problem, limits, choice, &mut notes)?;
-    let (store, kernel) = if !problem.reads_factors() {
-        (Store::NoProduct, None)
+    let Chosen { kernel, operands, reason, mut notes } = choose::choose(problem, limits, options)?;
+    let (store, kernel, operands) = if !problem.reads_factors() {
+        notes.clear();
+        (Store::NoProduct, None, Operands::plain(problem))
     } else if problem.c.size() == 4 {
-        (Store::Fused, Some(kernel))
+        (Store::Fused, Some(kernel), operands)
     } else {
         notes.push(format!(
             "{} output is packed by a second pass that owns whole 32-bit words",
             problem.c
         ));
-        (Store::Packed, Some(kernel))
+        (Store::Packed, Some(kernel), operands)
     };
-    let chunks = chunk::split(problem, limits, kernel.as_ref(), store)?;
+    let chunks = chunk::split(problem, limits, kernel.as_ref(), &operands, store)?;
+    let kernel = if chunks.iter().all(|chunk| chunk.cols == problem.n) {
+        kernel.map(|kernel| kernel.full_width(problem.n))
+    } else {
+        kernel
+    };
     if chunks.len() > 1 {
         notes.push(format!("split into {} dispatches", chunks.len()));
     }
-    let scratch_bytes = match store {
-        Store::Packed => chunks.iter().map(Chunk::sum_bytes).max().unwrap_or(0),
-        Store::Fused | Store::NoProduct => 0,
+    let slices = kernel.as_ref().map_or(1, Kernel::slice_count);
+    let sum_bytes = if store == Store::Packed || slices > 1 {
+        let bytes = chunks.iter().map(Chunk::sum_bytes).max().unwrap_or(0);
+        bytes * u64::from(slices)
+    } else {
+        0
     };
-    let scalar_kernel = kernel.as_ref().and_then(|k| k.scalar_fallback(choice));
+    let scalar_kernel = kernel.as_ref().and_then(|k| k.scalar_fallback(options.kernel));
+    let copy_bytes = [operands.a, operands.b]
+        .iter()
+        .filter_map(|reads| Some(reads.copy?.len as u64 * reads.element.size() as u64))
+        .sum::<u64>();
+    let scratch_bytes = sum_bytes + copy_bytes;
     let summary = summarise(kernel.as_ref(), reason, notes, &chunks, limits, scratch_bytes);
-    Ok(Decision { kernel, scalar_kernel, store, traits, chunks, scratch_bytes, summary })
+    Ok(Decision { kernel, scalar_kernel, operands, store, traits, chunks, sum_bytes, summary })
 }
 
 fn check_elements(problem: &Problem, limits: &DeviceLimits, device: &str) -> Result<(), Error> {

@@ -1,10 +1,10 @@
 //! Which pairs of policies the kernels' text can say.
 
 use lapidary_core::Error;
-use lapidary_core::policy::{KernelConfig, Staging, Strip, TileAction};
+use lapidary_core::policy::{KernelConfig, Multiply, Staging, Strip, TileAction};
 
 /// Refuses arithmetic that WGSL has no words for: CDNA's matrix instructions, and tiles of anything but
-/// the accumulator's type, which is what they hold here.
+/// the accumulator's type, which is what they hold here but for cooperative matrices.
 pub(super) fn check_arithmetic(config: &KernelConfig, name: &str) -> Result<(), Error> {
     let compute = &config.compute;
     let reason = if compute.multiply.is_matrix() {
@@ -12,7 +12,9 @@ pub(super) fn check_arithmetic(config: &KernelConfig, name: &str) -> Result<(), 
             "its compute policy {} multiplies on the matrix cores of CDNA, which WGSL cannot reach",
             compute.name
         )
-    } else if compute.element != compute.accumulator {
+    } else if compute.element != compute.accumulator
+        && compute.multiply != Multiply::CooperativeMatrix
+    {
         format!(
             "its compute policy reads tiles of {}, the ones here hold its accumulator's type, {}",
             compute.element, compute.accumulator
@@ -71,11 +73,47 @@ pub(super) fn check_vector(config: &KernelConfig, name: &str) -> Result<(), Erro
         format!("its compute policy reads one pair of tiles, NUM_BUFFERS is {}", tile.num_buffers)
     } else if tile.staging != Staging::Workgroup {
         "its compute policy reads tiles, and the tile policy has none".to_owned()
-    } else if config.compute.k_step != 1 {
+    } else if config.compute.k_step != own_step(config) {
         format!(
-            "its compute policy multiplies one step along K at a time, K_STEP is {}",
+            "its compute policy multiplies {} steps along K at a time, K_STEP is {}",
+            own_step(config),
             config.compute.k_step
         )
+    } else if !tile.k_tile_size.is_multiple_of(4 * own_step(config)) {
+        format!(
+            "it fetches four steps of {} along K at once, K_TILE_SIZE is {}",
+            own_step(config),
+            tile.k_tile_size
+        )
+    } else {
+        return check_vector_hooks(config, name);
+    };
+    Err(Error::KernelUnsuitable { kernel: name.to_owned(), reason })
+}
+
+/// Steps along K that the vector kernel's instruction multiplies.
+const fn own_step(config: &KernelConfig) -> usize {
+    if let Multiply::VectorDot4 = config.compute.multiply { 4 } else { 1 }
+}
+
+/// Refuses what the text of the cooperative kernel cannot say: the same, with tiles of 16×16
+/// matrices, and rows that start at whole vectors of eight f16.
+pub(super) fn check_cooperative(config: &KernelConfig, name: &str) -> Result<(), Error> {
+    let tile = &config.tile;
+    let threads = config.workgroup_threads();
+    let chunks =
+        [tile.block_tile_m * tile.k_tile_size / 8, tile.k_tile_size * tile.block_tile_n / 8];
+    let reason = if tile.num_buffers != 1 || tile.staging != Staging::Workgroup {
+        "its compute policy reads one pair of tiles in workgroup memory".to_owned()
+    } else if config.compute.k_step != 16 || config.compute.effective_lanes != 32 {
+        format!(
+            "its compute policy multiplies 16 steps in 32 lanes, K_STEP is {}, EFFECTIVE_LANES {}",
+            config.compute.k_step, config.compute.effective_lanes
+        )
+    } else if tile.pad != 4 {
+        format!("its tiles are padded by 16 bytes a line, PAD is {} elements of 4", tile.pad)
+    } else if let Some(chunks) = chunks.into_iter().find(|c| !c.is_multiple_of(threads)) {
+        format!("{threads} threads do not share a tile of {chunks} vectors evenly")
     } else {
         return check_vector_hooks(config, name);
     };

@@ -2,7 +2,7 @@
 
 use lapidary_core::ElementType;
 
-use crate::decide::Fetch;
+use crate::decide::{Fetch, Sizes};
 
 /// What the storage binding of an operand is an array of, when loads fetch `width` elements.
 pub(super) fn storage(element: ElementType, width: u32) -> &'static str {
@@ -17,6 +17,11 @@ pub(super) fn storage(element: ElementType, width: u32) -> &'static str {
         (_, 2) => "vec2<f32>",
         _ => "f32",
     }
+}
+
+/// The same for words of four i8 that are neighbours along K.
+pub(super) const fn storage_of_words(width: u32) -> &'static str {
+    if width == 4 { "vec4<u32>" } else { "u32" }
 }
 
 /// Loads of both operands: one element, one element or 0 outside the matrix, and a vector of as many
@@ -88,7 +93,7 @@ impl Side {
 }
 
 /// Helpers that take a packed word apart.
-const fn unpack(element: ElementType) -> &'static str {
+pub(super) const fn unpack(element: ElementType) -> &'static str {
     match element {
         ElementType::BF16 => {
             "\
@@ -113,13 +118,25 @@ fn i8_of(word: u32, lane: u32) -> i32 {
 }
 
 /// One element of the binding `data`, whose index in elements is `i`.
-fn element_at(element: ElementType, data: &str, width: u32) -> String {
+pub(super) fn element_at(element: ElementType, data: &str, width: u32) -> String {
     match (element, width) {
         (ElementType::BF16, 4) => format!("bf16_of({data}[i / 4u][(i / 2u) % 2u], i % 2u)"),
         (ElementType::BF16, _) => format!("bf16_of({data}[i / 2u], i % 2u)"),
         (ElementType::I8, _) => format!("i8_of({data}[i / 4u], i % 4u)"),
         (_, 1) => format!("Elem({data}[i])"),
         (_, w) => format!("Elem({data}[i / {w}u][i % {w}u])"),
+    }
+}
+
+/// Four elements of the binding `data` from index `i` on, a multiple of four.
+pub(super) fn four_at(element: ElementType, data: &str) -> String {
+    match element {
+        ElementType::BF16 => format!(
+            "vec4<Elem>(\n        bf16_of({data}[i / 4u].x, 0u), bf16_of({data}[i / 4u].x, 1u),\n        \
+             bf16_of({data}[i / 4u].y, 0u), bf16_of({data}[i / 4u].y, 1u))"
+        ),
+        ElementType::I8 => format!("unpack4xI8({data}[i / 4u])"),
+        _ => format!("vec4<Elem>({data}[i / 4u])"),
     }
 }
 
@@ -201,6 +218,20 @@ fn load_{name}_vector_or_zero(batch: u32, {parameters}) -> {load} {{
     )
 }
 
+/// A store's text with numbers in the place of those strides and sizes that are known.
+pub(super) fn with_sizes(store: &str, sizes: Option<Sizes>) -> String {
+    let Some(sizes) = sizes else {
+        return store.to_owned();
+    };
+    let [row, col, batch] = sizes.c.map(|stride| format!("{stride}u"));
+    let store =
+        store.replace("p.c_row", &row).replace("p.c_col", &col).replace("p.c_batch", &batch);
+    match sizes.n {
+        Some(n) => store.replace("p.n", &format!("{n}u")),
+        None => store,
+    }
+}
+
 /// Stores a finished 32-bit element; C is read only when beta asks for it.
 pub(super) const STORE_FUSED: &str = "\
 fn store_c(batch: u32, row: u32, col: u32, acc: Acc) {
@@ -214,10 +245,33 @@ fn store_c(batch: u32, row: u32, col: u32, acc: Acc) {
 
 ";
 
-/// Stores a raw sum, row-major without gaps, for the packing pass.
+/// The same for four neighbours of a row, the first at a multiple of four.
+pub(super) const STORE_FUSED_VECTOR: &str = "\
+fn store_c(batch: u32, row: u32, col: u32, acc: vec4<Acc>) {
+    let i = (p.c_base + batch * p.c_batch + row * p.c_row + col) / 4u;
+    var old = vec4<Scalar>();
+    if (HAS_BETA) {
+        old = c_data[i];
+    }
+    c_data[i] = vec4<Scalar>(
+        finish(acc.x, old.x, col), finish(acc.y, old.y, col + 1u),
+        finish(acc.z, old.z, col + 2u), finish(acc.w, old.w, col + 3u));
+}
+
+";
+
+/// Stores a raw sum, row-major without gaps, for another pass.
 pub(super) const STORE_SUM: &str = "\
 fn store_c(batch: u32, row: u32, col: u32, acc: Acc) {
     sums[(batch * p.m + row) * p.n + col] = acc;
+}
+
+";
+
+/// The same for four neighbours of a row, the first at a multiple of four.
+pub(super) const STORE_SUM_VECTOR: &str = "\
+fn store_c(batch: u32, row: u32, col: u32, acc: vec4<Acc>) {
+    sums[((batch * p.m + row) * p.n + col) / 4u] = acc;
 }
 
 ";

@@ -3,7 +3,7 @@
 use lapidary_core::ElementType;
 
 use super::{Access, access};
-use crate::decide::{Kernel, Traits, register_type};
+use crate::decide::{Body, CopyOrder, Kernel, REDUCE_THREADS, Traits, register_type};
 
 /// The uniform block; [`crate::params::Params`] is the same in Rust.
 const PARAMS: &str = "\
@@ -49,9 +49,13 @@ fn epilogue_flags(traits: &Traits) -> String {
 }
 
 pub(super) fn multiply(kernel: &Kernel, traits: &Traits, fused: bool, access: Access) -> String {
+    let cooperative = kernel.body == Body::Cooperative;
     let mut text = String::new();
     if traits.operand == ElementType::F16 {
         text.push_str("enable f16;\n");
+    }
+    if cooperative {
+        text.push_str("enable wgpu_cooperative_matrix;\n");
     }
     // A kernel that stores raw sums is the same text, and so one pipeline, for every output type.
     let stored = if fused { traits.output } else { traits.operand.accumulator() };
@@ -72,27 +76,46 @@ pub(super) fn multiply(kernel: &Kernel, traits: &Traits, fused: bool, access: Ac
         text.push_str(&constant("K_STEP", config.compute.k_step as u32));
     }
     text.push_str(&constant("THREADS", kernel.threads()));
+    if let Some(slices) = kernel.slices {
+        text.push_str(&constant("SLICE_K", slices.k));
+    }
     if fused {
         text.push_str(&epilogue_flags(traits));
     }
     let register = register_type(traits.operand);
+    let element = if kernel.packs_quads() { "u32" } else { register };
     let scalar = scalar(traits.scalar);
     text.push_str(&format!(
-        "alias Elem = {register};\nalias Acc = {register};\nalias Scalar = {scalar};\n\n"
+        "alias Elem = {element};\nalias Acc = {register};\nalias Scalar = {scalar};\n\n"
     ));
     text.push_str(&params("vec4<u32>"));
     let input = access.input();
-    let a = access::storage(traits.operand, kernel.a.width);
-    let b = access::storage(traits.operand, kernel.b.width);
+    let [a, b] = [kernel.a, kernel.b].map(|fetch| {
+        if cooperative {
+            "vec4<u32>"
+        } else if kernel.packs_quads() {
+            access::storage_of_words(fetch.width)
+        } else {
+            access::storage(traits.operand, fetch.width)
+        }
+    });
     text.push_str(&format!("@group(0) @binding(0) var<storage, {input}> a_data: array<{a}>;\n"));
     text.push_str(&format!("@group(0) @binding(1) var<storage, {input}> b_data: array<{b}>;\n"));
+    let vector = |element: &str| match kernel.store_width {
+        4 => format!("vec4<{element}>"),
+        _ => element.to_owned(),
+    };
     if fused {
         text.push_str(&format!(
-            "@group(0) @binding(2) var<storage, read_write> c_data: array<Scalar>;\n\
-             @group(0) @binding(3) var<storage, {input}> bias: array<Scalar>;\n"
+            "@group(0) @binding(2) var<storage, read_write> c_data: array<{}>;\n\
+             @group(0) @binding(3) var<storage, {input}> bias: array<Scalar>;\n",
+            vector("Scalar")
         ));
     } else {
-        text.push_str("@group(0) @binding(2) var<storage, read_write> sums: array<Acc>;\n");
+        text.push_str(&format!(
+            "@group(0) @binding(2) var<storage, read_write> sums: array<{}>;\n",
+            vector("Acc")
+        ));
     }
     text.push_str(
         "\n// Where a thread works: its matrix, its workgroup's corner of C, its index.\n\
@@ -111,24 +134,38 @@ fn lanes(element: ElementType) -> String {
     )
 }
 
-pub(super) fn pack_output(traits: &Traits, has_sum: bool, access: Access) -> String {
+pub(super) fn pack_output(traits: &Traits, slices: u32, has_sum: bool, access: Access) -> String {
     let mut text = format!("// pack_output: {}\n", traits.output);
     text.push_str(&lanes(traits.output));
     text.push_str(&flag("HAS_SUM", has_sum));
+    text.push_str(&constant("SLICES", slices));
     text.push_str(&epilogue_flags(traits));
-    let scalar = scalar(traits.scalar);
-    text.push_str(&format!(
-        "alias Acc = {};\nalias Scalar = {scalar};\n\n",
-        register_type(traits.operand)
-    ));
-    text.push_str(&params("Axis"));
-    let input = access.input();
-    text.push_str(&format!(
-        "@group(0) @binding(0) var<storage, {input}> sums: array<Acc>;\n\
-         @group(0) @binding(2) var<storage, read_write> c_data: array<u32>;\n\
-         @group(0) @binding(3) var<storage, {input}> bias: array<Scalar>;\n\n"
-    ));
+    text.push_str(&sums_to_output(traits, "u32", "Axis", access));
     text
+}
+
+pub(super) fn reduce(traits: &Traits, slices: u32, groups: u32, access: Access) -> String {
+    let mut text = format!("// reduce: {} -> {}\n", traits.operand.accumulator(), traits.output);
+    text.push_str(&constant("SLICES", slices));
+    text.push_str(&constant("GROUPS", groups));
+    text.push_str(&constant("OUTPUTS", REDUCE_THREADS / groups));
+    text.push_str(&epilogue_flags(traits));
+    text.push_str(&sums_to_output(traits, "Scalar", "vec4<u32>", access));
+    text
+}
+
+/// Types, parameters and bindings of a pass from raw sums to C.
+fn sums_to_output(traits: &Traits, stored: &str, axes: &str, access: Access) -> String {
+    let input = access.input();
+    format!(
+        "alias Acc = {};\nalias Scalar = {};\n\n{}\
+         @group(0) @binding(0) var<storage, {input}> sums: array<Acc>;\n\
+         @group(0) @binding(2) var<storage, read_write> c_data: array<{stored}>;\n\
+         @group(0) @binding(3) var<storage, {input}> bias: array<Scalar>;\n\n",
+        register_type(traits.operand),
+        scalar(traits.scalar),
+        params(axes),
+    )
 }
 
 pub(super) fn pack_b(operand: ElementType, access: Access) -> String {
@@ -139,6 +176,32 @@ pub(super) fn pack_b(operand: ElementType, access: Access) -> String {
     let input = access.input();
     text.push_str(&format!(
         "@group(0) @binding(1) var<storage, {input}> b_data: array<u32>;\n\
+         @group(0) @binding(2) var<storage, read_write> c_data: array<u32>;\n\n"
+    ));
+    text
+}
+
+pub(super) fn copy(
+    operand: ElementType,
+    order: CopyOrder,
+    lines_are_near: bool,
+    access: Access,
+) -> String {
+    let mut text = format!("// copy: {operand}\n");
+    text.push_str(&lanes(operand));
+    text.push_str("const ALONG_K = 0u;\nconst ACROSS_K = 1u;\nconst QUADS = 2u;\n");
+    let order = match order {
+        CopyOrder::AlongK => "ALONG_K",
+        CopyOrder::AcrossK => "ACROSS_K",
+        CopyOrder::Quads => "QUADS",
+    };
+    text.push_str(&format!("const ORDER = {order};\n"));
+    text.push_str(&flag("LINES_ARE_NEAR", lines_are_near));
+    text.push_str("alias Scalar = u32;\n\n");
+    text.push_str(&params("vec4<u32>"));
+    let input = access.input();
+    text.push_str(&format!(
+        "@group(0) @binding(0) var<storage, {input}> a_data: array<u32>;\n\
          @group(0) @binding(2) var<storage, read_write> c_data: array<u32>;\n\n"
     ));
     text

@@ -7,17 +7,21 @@
 //! header     const BM = 128u; … alias Elem = f32; … @group(0) @binding(0) var<…> a_data: …;
 //! access     load_a, load_b, load_a_vector, store_c
 //! epilogue   finish(acc, old, col) with HAS_BETA, HAS_BIAS and one activation
-//! body       shaders/1_naive.wgsl … 7_generic.wgsl, pack_output.wgsl, pack_b.wgsl
+//! body       shaders/1_naive.wgsl … 7_generic.wgsl, pack_output.wgsl, pack_b.wgsl,
+//!            copy.wgsl, reduce.wgsl; the vector and cooperative kernels are written out in Rust
 //! ```
 
 mod access;
+mod cooperative;
 mod generic;
 mod header;
+mod place;
+mod skinny;
 mod vector;
 
 use lapidary_core::{Activation, ElementType};
 
-use crate::decide::{Body, Kernel, Store, Traits};
+use crate::decide::{Body, CopyOrder, Kernel, Store, Traits};
 
 /// Whether inputs are bound read-only, or all buffers read_write.
 ///
@@ -44,14 +48,23 @@ impl Access {
 /// The module of the dispatch that multiplies.
 #[must_use]
 pub fn multiply(kernel: &Kernel, traits: &Traits, store: Store, access: Access) -> String {
-    let fused = store == Store::Fused;
+    let fused = store == Store::Fused && kernel.slices.is_none();
     let mut text = header::multiply(kernel, traits, fused, access);
-    text.push_str(&access::loads(traits.operand, kernel.a, kernel.b));
-    if fused {
-        text.push_str(&epilogue(traits));
-        text.push_str(access::STORE_FUSED);
-    } else {
-        text.push_str(access::STORE_SUM);
+    if !matches!(kernel.body, Body::Vector | Body::Cooperative | Body::Skinny) {
+        text.push_str(&access::loads(traits.operand, kernel.a, kernel.b));
+    }
+    let vectors = kernel.store_width == 4;
+    if !kernel.stores_directly() {
+        if fused {
+            text.push_str(&epilogue(traits));
+        }
+        let store = match (fused, vectors) {
+            (true, false) => access::STORE_FUSED,
+            (true, true) => access::STORE_FUSED_VECTOR,
+            (false, false) => access::STORE_SUM,
+            (false, true) => access::STORE_SUM_VECTOR,
+        };
+        text.push_str(&access::with_sizes(store, kernel.sizes));
     }
     text.push_str(&match kernel.body {
         Body::Naive => include_str!("../../shaders/1_naive.wgsl").to_owned(),
@@ -66,19 +79,45 @@ pub fn multiply(kernel: &Kernel, traits: &Traits, store: Store, access: Access) 
         }
         Body::Occupancy => include_str!("../../shaders/6_occupancy.wgsl").to_owned(),
         Body::Generic => generic::body(kernel),
-        Body::Vector => vector::body(kernel),
+        Body::Vector => vector::body(kernel, traits.operand),
+        Body::Cooperative => cooperative::body(kernel, fused),
+        Body::Skinny => skinny::body(kernel, traits.operand),
     });
     text
 }
 
-/// The module of the pass that applies the epilogue and stores whole words.
+/// The module of the pass that applies the epilogue and stores whole words, of sums over as many
+/// slices of K.
 #[must_use]
-pub fn pack_output(traits: &Traits, store: Store, access: Access) -> String {
-    let mut text = header::pack_output(traits, store == Store::Packed, access);
+pub fn pack_output(traits: &Traits, slices: u32, store: Store, access: Access) -> String {
+    let mut text = header::pack_output(traits, slices, store == Store::Packed, access);
     text.push_str(&epilogue(traits));
     text.push_str(codec(traits.output));
     text.push_str(include_str!("../../shaders/pack_output.wgsl"));
     text
+}
+
+/// The module of the pass that adds up slices of K with `groups` threads an output, applies the
+/// epilogue and stores 32-bit elements.
+#[must_use]
+pub fn reduce(traits: &Traits, slices: u32, groups: u32, access: Access) -> String {
+    let mut text = header::reduce(traits, slices, groups, access);
+    text.push_str(&epilogue(traits));
+    text.push_str(access::STORE_FUSED);
+    text.push_str(include_str!("../../shaders/reduce.wgsl"));
+    text
+}
+
+/// The module that copies an operand into `order`, whose lines (rows of A, columns of B) are or are
+/// not neighbours in memory.
+#[must_use]
+pub fn copy(
+    operand: ElementType,
+    order: CopyOrder,
+    lines_are_near: bool,
+    access: Access,
+) -> String {
+    header::copy(operand, order, lines_are_near, access) + include_str!("../../shaders/copy.wgsl")
 }
 
 /// The module that copies B into k-major order.

@@ -14,30 +14,40 @@
 //! is fetched as 4×4 blocks and transposed in registers on the way to its tile; one that is
 //! contiguous the other way is copied vector by vector. Loops over a strip are written out: drivers
 //! do not unroll them, and a rolled loop costs a fifth of the speed.
+//!
+//! No load inside the loop is guarded. Rows and columns outside the matrix read the last one inside,
+//! whose products nobody stores. The strip that K may cut short comes first, before the loop, with
+//! zeros behind its end; whole strips follow. Prefetches are skipped after the last strip: the branch
+//! keeps the compiler from moving the loads down to where their values are stored.
 
 use core::fmt::{self, Write as _};
 
+use lapidary_core::ElementType;
 use lapidary_core::policy::{Strip, TileAction};
 
+use super::access;
+use super::place::{self, Slice, Strides};
 use crate::decide::{Fetch, Kernel};
 
 /// The kernel's body; empty for a kernel without policies.
-pub(super) fn body(kernel: &Kernel) -> String {
+pub(super) fn body(kernel: &Kernel, operand: ElementType) -> String {
     let Some(config) = kernel.config else {
         return String::new();
     };
-    let a = Side::new('a', 'm', kernel.block[0], kernel.thread[0], kernel.a, kernel);
-    let b = Side::new('b', 'n', kernel.block[1], kernel.thread[1], kernel.b, kernel);
+    let [a, b] = sides(kernel);
     let mut text = String::new();
+    if !kernel.packs_quads() {
+        text.push_str(access::unpack(operand));
+    }
     // Writing to a String cannot fail.
-    let _ = write(&mut text, kernel, &a, &b, config.tile.pad as u32, |text| {
+    let _ = write(&mut text, kernel, operand, [&a, &b], config.tile.pad as u32, |text| {
         let tile = &config.tile;
-        hook(text, &a, &b, tile.prologue, "    ")?;
+        hook(text, kernel, [&a, &b], tile.prologue, "    ")?;
         writeln!(text, "    for (var t = 0u; t < strips; t += 1u) {{")?;
-        hook(text, &a, &b, tile.prefetch, "        ")?;
-        hook(text, &a, &b, tile.acquire, "        ")?;
+        hook(text, kernel, [&a, &b], tile.prefetch, "        ")?;
+        hook(text, kernel, [&a, &b], tile.acquire, "        ")?;
         strip(text, kernel, &a, &b)?;
-        hook(text, &a, &b, tile.release, "        ")?;
+        hook(text, kernel, [&a, &b], tile.release, "        ")?;
         writeln!(text, "    }}")
     });
     text
@@ -56,21 +66,30 @@ struct Side {
     fetch: Fetch,
     k_tile: u32,
     threads: u32,
+    strides: Strides,
+    /// Whether every block is inside the matrix.
+    whole: bool,
+}
+
+/// A's and B's side.
+fn sides(kernel: &Kernel) -> [Side; 2] {
+    let [strides_a, strides_b] = Strides::of(kernel);
+    let whole = kernel.sizes.map_or([false; 2], |s| [s.whole_m, s.whole_n]);
+    let side = |name, size, axis: usize, fetch, strides| Side {
+        name,
+        size,
+        block: kernel.block[axis],
+        groups: kernel.thread[axis] / 4,
+        fetch,
+        k_tile: kernel.k_tile,
+        threads: kernel.threads(),
+        strides,
+        whole: whole[axis],
+    };
+    [side('a', 'm', 0, kernel.a, strides_a), side('b', 'n', 1, kernel.b, strides_b)]
 }
 
 impl Side {
-    fn new(name: char, size: char, block: u32, thread: u32, fetch: Fetch, kernel: &Kernel) -> Self {
-        Self {
-            name,
-            size,
-            block,
-            groups: thread / 4,
-            fetch,
-            k_tile: kernel.k_tile,
-            threads: kernel.threads(),
-        }
-    }
-
     /// Vectors one slot holds: a 4×4 block, or a single vector.
     const fn vectors(&self) -> u32 {
         if self.fetch.along_k { 4 } else { 1 }
@@ -105,17 +124,23 @@ impl Side {
         if self.name == 'a' { "BM" } else { "BN" }
     }
 
-    /// Arguments of a load of line `line` at `k`.
-    fn position(&self, line: &str, k: &str) -> String {
-        if self.name == 'a' { format!("{line}, {k}") } else { format!("{k}, {line}") }
+    /// Whether a fetch needs to know how many lines follow its first: single loads of neighbouring
+    /// lines, of which the last may be outside.
+    const fn counts_room(&self) -> bool {
+        !self.fetch.along_k && self.fetch.width == 1 && !self.whole
+    }
+
+    /// The stride between the elements of a fetch.
+    fn near(&self) -> &str {
+        if self.fetch.along_k { &self.strides.k } else { &self.strides.line }
     }
 }
 
 fn write(
     text: &mut String,
     kernel: &Kernel,
-    a: &Side,
-    b: &Side,
+    operand: ElementType,
+    [a, b]: [&Side; 2],
     pad: u32,
     main: impl FnOnce(&mut String) -> fmt::Result,
 ) -> fmt::Result {
@@ -125,18 +150,21 @@ fn write(
     let k = kernel.k_tile;
     writeln!(text, "var<workgroup> tile_a: array<vec4<Elem>, {}>;", buffers * k * pitch_a)?;
     writeln!(text, "var<workgroup> tile_b: array<vec4<Elem>, {}>;\n", buffers * k * pitch_b)?;
-    quad(text, a)?;
-    quad(text, b)?;
-    store_quad(text)?;
+    for side in [a, b] {
+        loads(text, kernel, operand, side)?;
+    }
+    if kernel.packs_quads() {
+        text.push_str(DOT4);
+    }
+    store_quad(text, kernel)?;
     writeln!(
         text,
         "@compute @workgroup_size(THREADS)\n\
          fn main(\n    @builtin(workgroup_id) wg: vec3<u32>,\n    \
          @builtin(local_invocation_index) tid: u32,\n) {{\n    \
-         let at = Place(wg.z, wg.y * BM, wg.x * BN, tid);\n    \
-         let ty = tid / (BN / TN);\n    let tx = tid % (BN / TN);\n    \
-         let strips = (p.k + KT - 1u) / KT;"
+         let ty = tid / (BN / TN);\n    let tx = tid % (BN / TN);"
     )?;
+    text.push_str(&Slice::of(kernel).opening());
     for side in [a, b] {
         places(text, side)?;
     }
@@ -150,39 +178,93 @@ fn write(
     writeln!(text, "}}")
 }
 
-/// `a_quad` or `b_quad`: four neighbouring elements, along k or across it, by single loads; with
-/// zeros for what lies outside the matrix, or known to be inside.
-fn quad(text: &mut String, side: &Side) -> fmt::Result {
-    if side.fetch.width == 4 {
-        return Ok(());
-    }
-    let name = side.name;
-    for suffix in ["", "_or_zero"] {
-        let elements: Vec<_> = (0..4)
-            .map(|e| {
-                let (line, k) = if side.fetch.along_k {
-                    ("line".to_owned(), format!("k + {e}u"))
-                } else {
-                    (format!("line + {e}u"), "k".to_owned())
-                };
-                format!("load_{name}{suffix}(batch, {})", side.position(&line, &k))
-            })
-            .collect();
-        writeln!(
-            text,
-            "fn {name}_quad{suffix}(batch: u32, line: u32, k: u32) -> vec4<Elem> {{\n    \
-             return vec4<Elem>(\n        {});\n}}\n",
-            elements.join(",\n        ")
-        )?;
-    }
-    Ok(())
+/// Four products of i8 added up, for four columns.
+const DOT4: &str = "\
+fn dot4(a: u32, b: vec4<u32>) -> vec4<i32> {
+    return vec4<i32>(dot4I8Packed(a, b.x), dot4I8Packed(a, b.y), dot4I8Packed(a, b.z), dot4I8Packed(a, b.w));
 }
 
-fn store_quad(text: &mut String) -> fmt::Result {
+";
+
+/// `a_four` or `b_four`: four neighbouring elements from index `i` on, along k or across it, of lines
+/// and steps inside the matrix; and `a_first`, the same with zeros for steps behind `left`.
+fn loads(text: &mut String, kernel: &Kernel, operand: ElementType, side: &Side) -> fmt::Result {
+    let name = side.name;
+    let data = format!("{name}_data");
+    let (near, room) = (side.near(), side.counts_room());
+    let parameters = if room { "i: u32, room: u32" } else { "i: u32" };
+    let arguments = if room { "i, room" } else { "i" };
+    let value = if side.fetch.width == 4 {
+        if kernel.packs_quads() {
+            format!("{data}[i / 4u]")
+        } else {
+            access::four_at(operand, &data)
+        }
+    } else {
+        let element = if kernel.packs_quads() {
+            format!("{data}[i]")
+        } else {
+            access::element_at(operand, &data, 1)
+        };
+        writeln!(text, "fn {name}_at(i: u32) -> Elem {{\n    return {element};\n}}\n")?;
+        let elements: Vec<_> = (0..4)
+            .map(|e| match (e, room) {
+                (0, _) => format!("{name}_at(i)"),
+                (_, true) => format!("{name}_at(i + min({e}u, room) * {near})"),
+                (_, false) => format!("{name}_at(i + {})", place::times(near, e)),
+            })
+            .collect();
+        format!("vec4<Elem>(\n        {})", elements.join(",\n        "))
+    };
+    writeln!(text, "fn {name}_four({parameters}) -> vec4<Elem> {{\n    return {value};\n}}\n")?;
+
+    writeln!(text, "fn {name}_first({parameters}, k: u32, left: u32) -> vec4<Elem> {{")?;
+    if !side.fetch.along_k {
+        writeln!(
+            text,
+            "    if (k < left) {{\n        return {name}_four({arguments});\n    }}\n    \
+             return vec4<Elem>();"
+        )?;
+    } else if side.fetch.width == 4 {
+        // A vector that starts inside ends in storage of its own line, so reading it whole is safe
+        // and what it holds past the end is masked.
+        writeln!(
+            text,
+            "    if (k >= left) {{\n        return vec4<Elem>();\n    }}\n    \
+             let at = vec4<u32>(k) + vec4<u32>(0u, 1u, 2u, 3u);\n    \
+             return select(vec4<Elem>(), {name}_four(i), at < vec4<u32>(left));"
+        )?;
+    } else {
+        writeln!(text, "    var values = vec4<Elem>();")?;
+        for (e, lane) in ["x", "y", "z", "w"].into_iter().enumerate() {
+            let e = e as u32;
+            writeln!(
+                text,
+                "    if (k + {e}u < left) {{\n        values.{lane} = {name}_at(i + {});\n    }}",
+                place::times(near, e)
+            )?;
+        }
+        writeln!(text, "    return values;")?;
+    }
+    writeln!(text, "}}\n")
+}
+
+fn store_quad(text: &mut String, kernel: &Kernel) -> fmt::Result {
     writeln!(
         text,
-        "fn store_quad(batch: u32, row: u32, col: u32, inside: bool, acc: vec4<Acc>) {{\n    \
-         if (inside || (row < p.m && col < p.n)) {{\n        store_c(batch, row, col, acc.x);\n    }}"
+        "fn store_quad(batch: u32, row: u32, col: u32, inside: bool, acc: vec4<Acc>) {{"
+    )?;
+    if kernel.store_width == 4 {
+        writeln!(
+            text,
+            "    if (inside || (row < p.m && col < p.n)) {{\n        \
+             store_c(batch, row, col, acc);\n    }}"
+        )?;
+        return writeln!(text, "}}\n");
+    }
+    writeln!(
+        text,
+        "    if (inside || (row < p.m && col < p.n)) {{\n        store_c(batch, row, col, acc.x);\n    }}"
     )?;
     for (e, lane) in ["y", "z", "w"].into_iter().enumerate() {
         let e = e + 1;
@@ -195,9 +277,10 @@ fn store_quad(text: &mut String) -> fmt::Result {
     writeln!(text, "}}\n")
 }
 
-/// Where a thread's slots lie in the tile, and the registers they are fetched to.
+/// Where a thread's slots lie in the tile and in memory, and the registers they are fetched to.
 fn places(text: &mut String, side: &Side) -> fmt::Result {
-    let name = side.name;
+    let Side { name, size, strides, .. } = side;
+    let origin = side.origin();
     for s in 0..side.slots_per_thread() {
         let slot = format!("(tid + {}u)", s * side.threads);
         // Neighbouring threads fetch what is neighbouring in memory.
@@ -209,7 +292,27 @@ fn places(text: &mut String, side: &Side) -> fmt::Result {
         };
         writeln!(text, "    let {name}_line_{s} = {line};\n    let {name}_k_{s} = {k};")?;
         for v in 0..side.vectors() {
+            let line = format!("{origin} + {name}_line_{s} + {v}u");
+            let line = if side.whole {
+                line
+            } else if side.fetch.along_k || side.fetch.width == 1 {
+                format!("min({line}, p.{size} - 1u)")
+            } else {
+                // The vector that holds the last line.
+                format!("min({line}, (p.{size} - 1u) / 4u * 4u)")
+            };
+            writeln!(
+                text,
+                "    let {name}_at_{s}_{v} = p.{name}_base + at.batch * {} + ({line}) * {} + {name}_k_{s} * {};",
+                strides.batch, strides.line, strides.k
+            )?;
             writeln!(text, "    var {name}_{s}_{v} = vec4<Elem>();")?;
+        }
+        if side.counts_room() {
+            writeln!(
+                text,
+                "    let {name}_room_{s} = p.{size} - 1u - min({origin} + {name}_line_{s}, p.{size} - 1u);"
+            )?;
         }
     }
     Ok(())
@@ -218,75 +321,106 @@ fn places(text: &mut String, side: &Side) -> fmt::Result {
 /// A hook's actions, in place.
 fn hook(
     text: &mut String,
-    a: &Side,
-    b: &Side,
+    kernel: &Kernel,
+    sides: [&Side; 2],
     actions: &[TileAction],
     indent: &str,
 ) -> fmt::Result {
+    let slice = Slice::of(kernel);
     for action in actions {
-        match action {
-            TileAction::Barrier => writeln!(text, "{indent}workgroupBarrier();")?,
-            TileAction::Fetch(strip) | TileAction::Commit(strip) | TileAction::Load(strip) => {
-                let t = match strip {
-                    Strip::First => "0u",
-                    Strip::Next => "(t + 1u)",
-                    _ => "t",
-                };
-                let guarded = *strip == Strip::Next;
-                let inner = if guarded { format!("{indent}    ") } else { indent.to_owned() };
-                if guarded {
-                    writeln!(text, "{indent}if (t + 1u < strips) {{")?;
-                }
-                for side in [a, b] {
-                    if !matches!(action, TileAction::Commit(_)) {
-                        fetch(text, side, t, &inner)?;
-                    }
-                    if !matches!(action, TileAction::Fetch(_)) {
-                        commit(text, side, &inner)?;
-                    }
-                }
-                if guarded {
-                    writeln!(text, "{indent}}}")?;
-                }
+        let (strip, fetches, commits) = match action {
+            TileAction::Barrier => {
+                writeln!(text, "{indent}workgroupBarrier();")?;
+                continue;
             }
-            _ => {}
+            TileAction::Fetch(strip) => (*strip, true, false),
+            TileAction::Commit(strip) => (*strip, false, true),
+            TileAction::Load(strip) => (*strip, true, true),
+            _ => continue,
+        };
+        // What is committed after the last strip is what is there already.
+        let guarded = strip == Strip::Next && fetches;
+        let inner = if guarded { format!("{indent}    ") } else { indent.to_owned() };
+        if guarded {
+            writeln!(text, "{indent}if (t + 1u < strips) {{")?;
+        }
+        if fetches {
+            fetch_strip(text, &slice, sides, strip, &inner)?;
+        }
+        if commits {
+            for side in sides {
+                commit(text, side, &inner)?;
+            }
+        }
+        if guarded {
+            writeln!(text, "{indent}}}")?;
         }
     }
     Ok(())
 }
 
-/// Global memory to registers. Inside the matrix nothing is guarded, and one branch decides for all
-/// loads, so that they are all in flight together.
-fn fetch(text: &mut String, side: &Side, t: &str, indent: &str) -> fmt::Result {
-    let Side { name, size, .. } = side;
-    let (origin, block) = (side.origin(), side.block_name());
-    writeln!(text, "{indent}if ({origin} + {block} <= p.{size} && {t} * KT + KT <= p.k) {{")?;
-    for (branch, suffix) in ["", "_or_zero"].into_iter().enumerate() {
-        if branch == 1 {
-            writeln!(text, "{indent}}} else {{")?;
+/// A strip of both operands to registers.
+fn fetch_strip(
+    text: &mut String,
+    slice: &Slice,
+    sides: [&Side; 2],
+    strip: Strip,
+    indent: &str,
+) -> fmt::Result {
+    let whole = |text: &mut String, k0: &str, indent: &str| -> fmt::Result {
+        writeln!(text, "{indent}{{\n{indent}    let k0 = {k0};")?;
+        for side in sides {
+            fetch(text, side, false, &format!("{indent}    "))?;
         }
-        for s in 0..side.slots_per_thread() {
-            let mut indent = format!("{indent}    ");
-            if side.is_partial(s) {
-                writeln!(text, "{indent}if ({}) {{", side.has_slot(s))?;
-                indent.push_str("    ");
-            }
-            for v in 0..side.vectors() {
-                let line = format!("{origin} + {name}_line_{s} + {v}u");
-                let k = format!("{t} * KT + {name}_k_{s}");
-                let load = if side.fetch.width == 4 {
-                    format!("load_{name}_vector{suffix}(at.batch, {})", side.position(&line, &k))
-                } else {
-                    format!("{name}_quad{suffix}(at.batch, {line}, {k})")
-                };
-                writeln!(text, "{indent}{name}_{s}_{v} = {load};")?;
-            }
-            if side.is_partial(s) {
-                writeln!(text, "{}}}", &indent[4..])?;
-            }
+        writeln!(text, "{indent}}}")
+    };
+    let cut = |text: &mut String, indent: &str| -> fmt::Result {
+        writeln!(text, "{indent}{{\n{indent}    let k0 = cut_k;")?;
+        for side in sides {
+            fetch(text, side, true, &format!("{indent}    "))?;
+        }
+        writeln!(text, "{indent}}}")
+    };
+    match strip {
+        Strip::Next => whole(text, slice.next(), indent),
+        Strip::First if slice.whole_strips => whole(text, "k_begin", indent),
+        _ if slice.whole_strips => whole(text, "k_begin + t * KT", indent),
+        Strip::First => cut(text, indent),
+        _ => {
+            writeln!(text, "{indent}if (t == 0u) {{")?;
+            cut(text, &format!("{indent}    "))?;
+            writeln!(text, "{indent}}} else {{")?;
+            whole(text, "k_begin + (t - 1u) * KT", &format!("{indent}    "))?;
+            writeln!(text, "{indent}}}")
         }
     }
-    writeln!(text, "{indent}}}")
+}
+
+/// One operand's strip from step `k0` on, to registers; `first` is the one that K may cut short.
+fn fetch(text: &mut String, side: &Side, first: bool, indent: &str) -> fmt::Result {
+    let name = side.name;
+    for s in 0..side.slots_per_thread() {
+        let mut indent = indent.to_owned();
+        if side.is_partial(s) {
+            writeln!(text, "{indent}if ({}) {{", side.has_slot(s))?;
+            indent.push_str("    ");
+        }
+        for v in 0..side.vectors() {
+            let at = format!("{name}_at_{s}_{v} + k0 * {}", side.strides.k);
+            let room =
+                if side.counts_room() { format!(", {name}_room_{s}") } else { String::new() };
+            let load = if first {
+                format!("{name}_first({at}{room}, {name}_k_{s}, cut_left)")
+            } else {
+                format!("{name}_four({at}{room})")
+            };
+            writeln!(text, "{indent}{name}_{s}_{v} = {load};")?;
+        }
+        if side.is_partial(s) {
+            writeln!(text, "{}}}", &indent[4..])?;
+        }
+    }
+    Ok(())
 }
 
 /// Registers to the tile; a 4×4 block is transposed on the way.
@@ -345,7 +479,11 @@ fn strip(text: &mut String, kernel: &Kernel, a: &Side, b: &Side) -> fmt::Result 
             for (e, lane) in ["x", "y", "z", "w"].into_iter().enumerate() {
                 for j in 0..b.groups {
                     let i = g as usize * 4 + e;
-                    writeln!(text, "            c_{i}_{j} += a{g}.{lane} * b{j};")?;
+                    if kernel.packs_quads() {
+                        writeln!(text, "            c_{i}_{j} += dot4(a{g}.{lane}, b{j});")?;
+                    } else {
+                        writeln!(text, "            c_{i}_{j} += a{g}.{lane} * b{j};")?;
+                    }
                 }
             }
         }
@@ -356,16 +494,18 @@ fn strip(text: &mut String, kernel: &Kernel, a: &Side, b: &Side) -> fmt::Result 
 
 fn stores(text: &mut String, kernel: &Kernel, a: &Side, b: &Side) -> fmt::Result {
     let (group_m, group_n) = (a.block / a.groups, b.block / b.groups);
+    let inside =
+        if a.whole && b.whole { "true" } else { "at.row0 + BM <= p.m && at.col0 + BN <= p.n" };
     writeln!(
         text,
-        "    let inside = at.row0 + BM <= p.m && at.col0 + BN <= p.n;\n    \
+        "    let inside = {inside};\n    \
          let row = at.row0 + ty * 4u;\n    let col = at.col0 + tx * 4u;"
     )?;
     for i in 0..kernel.thread[0] {
         for j in 0..b.groups {
             writeln!(
                 text,
-                "    store_quad(at.batch, row + {}u, col + {}u, inside, c_{i}_{j});",
+                "    store_quad(wg.z, row + {}u, col + {}u, inside, c_{i}_{j});",
                 i / 4 * group_m + i % 4,
                 j * group_n
             )?;

@@ -8,9 +8,10 @@ use std::sync::OnceLock;
 use lapidary_core::policy::{KernelConfig, RegisterPrefetch, VectorFma, VectorMac};
 use lapidary_core::testing::{Case, Stored};
 use lapidary_core::{
-    AnyMatrixRef, Args, Backend, ElementType, Error, Gemm, KernelChoice, Layout, Placement,
-    PlanOptions, Problem, Shape, TensorSlice, element, oracle,
+    AnyMatrixRef, Args, Backend, ElementType, Error, KernelChoice, Layout, Placement, PlanOptions,
+    Problem, Shape, TensorSlice, element, oracle,
 };
+use lapidary_wgsl::decide::{Decision, Tuning};
 use lapidary_wgsl::{Wgsl, WgslOptions, WgslTensor, wgpu};
 
 /// A device opened with `options`, or `None` and a line that says so where there is no adapter.
@@ -51,6 +52,19 @@ pub(crate) fn downlevel() -> Option<&'static Wgsl> {
 pub(crate) fn checked() -> Option<&'static Wgsl> {
     static DEVICE: OnceLock<Option<Wgsl>> = OnceLock::new();
     noted(DEVICE.get_or_init(|| open(&WgslOptions::default().checked(true))))
+}
+
+/// The same adapter, planned for as if it were a large GPU that compiles at no cost: sizes are written
+/// into the text, operands copied, K cut into slices.
+pub(crate) fn tuned() -> Option<&'static Wgsl> {
+    static DEVICE: OnceLock<Option<Wgsl>> = OnceLock::new();
+    noted(DEVICE.get_or_init(|| {
+        let mut tuning = Tuning::HOPPER;
+        tuning.specialise_flops = 0.0;
+        tuning.copy_reuse = 64;
+        tuning.copy_reuse_unaligned = 32;
+        open(&WgslOptions::default().tuning(tuning))
+    }))
 }
 
 /// A device of the test's own, with these options.
@@ -215,19 +229,38 @@ impl<'c> Uploaded<'c> {
 
     /// Runs `kernel` on a fresh C and returns all of C's storage.
     pub(crate) fn run(&self, device: &Wgsl, kernel: KernelChoice) -> Result<Vec<u8>, Error> {
-        let plan = Gemm::<Wgsl>::plan(device, &self.problem, &PlanOptions::kernel(kernel))?;
+        self.run_with(device, &PlanOptions::kernel(kernel)).map(|(after, _)| after)
+    }
+
+    /// The same as `options` say, and the decision that was made.
+    pub(crate) fn run_with(
+        &self,
+        device: &Wgsl,
+        options: &PlanOptions,
+    ) -> Result<(Vec<u8>, Decision), Error> {
+        let plan = device.plan(&self.problem, options)?;
         let c = upload(device, &self.case.c);
-        plan.execute(&self.args(&c))?;
-        Ok(download(device, &c))
+        device.execute(&plan, &self.args(&c))?;
+        Ok((download(device, &c), plan.decision().clone()))
     }
 
     /// Runs `kernel` and checks every bit: the view against `expected`, the rest against canaries.
     pub(crate) fn check(&self, device: &Wgsl, kernel: KernelChoice, expected: &oracle::Reference) {
+        self.check_with(device, &PlanOptions::kernel(kernel), expected);
+    }
+
+    /// The same as `options` say; returns the decision that was made.
+    pub(crate) fn check_with(
+        &self,
+        device: &Wgsl,
+        options: &PlanOptions,
+        expected: &oracle::Reference,
+    ) -> Decision {
         let name = || {
             let p = &self.problem;
             format!(
-                "{} on {}x{}x{} batch {} {}->{} alpha {} beta {} bias {} {}",
-                kernel.name(),
+                "{} on {}x{}x{} batch {} {}->{} alpha {} beta {} bias {} {} slices {:?} copies {:?}",
+                options.kernel.name(),
                 p.m,
                 p.n,
                 p.k,
@@ -237,13 +270,17 @@ impl<'c> Uploaded<'c> {
                 p.alpha,
                 p.beta,
                 p.bias,
-                p.activation
+                p.activation,
+                options.k_slices,
+                options.copies
             )
         };
-        let after = self.run(device, kernel).unwrap_or_else(|error| panic!("{}: {error}", name()));
+        let (after, decision) =
+            self.run_with(device, options).unwrap_or_else(|error| panic!("{}: {error}", name()));
         assert_canaries(&self.case.c, &after, name);
         let comparison = expected.compare_exact(&found(&self.case.c, &after));
         assert!(comparison.passed(), "{}: {comparison}", name());
+        decision
     }
 }
 

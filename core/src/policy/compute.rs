@@ -16,6 +16,12 @@ pub enum Multiply {
     /// `acc = a · b + acc` on vectors of four columns, f32 or (modulo 2³²) i32; the loop over a strip
     /// is written out.
     Vector,
+    /// `acc = a₀·b₀ + a₁·b₁ + a₂·b₂ + a₃·b₃ + acc` on four i8 packed into a 32-bit word, on vectors of
+    /// four columns, modulo 2³².
+    VectorDot4,
+    /// `acc = a · b + acc` on 16×16×16 matrices that a subgroup holds together, f16 factors and f32
+    /// sums.
+    CooperativeMatrix,
     /// Matrix cores of CDNA3 and CDNA4 on f32, exactly: `v_mfma_f32_16x16x4_f32`.
     MfmaF32,
     /// Matrix cores of CDNA3 on f32 cut to 10 bits of fraction, at four times the rate of
@@ -27,6 +33,12 @@ pub enum Multiply {
 }
 
 impl Multiply {
+    /// Whether it reads tiles as vectors of four rows or columns, one step along K after the other.
+    #[must_use]
+    pub const fn is_vector(self) -> bool {
+        matches!(self, Self::Vector | Self::VectorDot4)
+    }
+
     /// Whether it is an instruction of a matrix core, which whole waves of 64 lanes execute together.
     #[must_use]
     pub const fn is_matrix(self) -> bool {
@@ -130,6 +142,47 @@ impl<const TM: usize, const TN: usize> ComputePolicy for VectorMac<TM, TN> {
     type ElemA = i32;
     type ElemB = i32;
     type Accumulator = i32;
+}
+
+/// [`VectorMac`] on i8 operands whose steps along K are packed by fours: one instruction multiplies
+/// and adds four of them. Tiles hold words of four.
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(clippy::exhaustive_structs, reason = "a zero-sized policy tag")]
+pub struct VectorDot4<const TM: usize, const TN: usize>;
+
+impl<const TM: usize, const TN: usize> ComputePolicy for VectorDot4<TM, TN> {
+    const NAME: &'static str = "vector-dot4";
+    const THREAD_TILE_M: usize = TM;
+    const THREAD_TILE_N: usize = TN;
+    const K_STEP: usize = 4;
+    const MULTIPLY: Multiply = Multiply::VectorDot4;
+    const ORDER: TileOrder = TileOrder::KOuter;
+    type ElemA = i32;
+    type ElemB = i32;
+    type Accumulator = i32;
+}
+
+/// Matrix units: a subgroup of 32 lanes accumulates an SM×SN tile of C in 16×16 matrices, f16 factors
+/// and f32 sums. A lane's share is counted as SM rows of SN / 32 columns; which elements it holds is
+/// the device's own affair.
+///
+/// Tiles hold f16: A's a row after the other, B's a step along K after the other, which is how the
+/// units read them without a transposition.
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(clippy::exhaustive_structs, reason = "a zero-sized policy tag")]
+pub struct CooperativeMatrix<const SM: usize, const SN: usize>;
+
+impl<const SM: usize, const SN: usize> ComputePolicy for CooperativeMatrix<SM, SN> {
+    const NAME: &'static str = "cooperative-matrix";
+    const THREAD_TILE_M: usize = SM;
+    const THREAD_TILE_N: usize = SN / 32;
+    const EFFECTIVE_LANES: usize = 32;
+    const K_STEP: usize = 16;
+    const MULTIPLY: Multiply = Multiply::CooperativeMatrix;
+    const ORDER: TileOrder = TileOrder::KOuter;
+    type ElemA = f16;
+    type ElemB = f16;
+    type Accumulator = f32;
 }
 
 /// Rows and columns of C one instruction of the matrix core computes.

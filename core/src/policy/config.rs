@@ -132,12 +132,20 @@ impl KernelConfig {
                 "the TilePolicy must lay tiles out in the ORDER its ComputePolicy reads"
             );
             assert!(
-                !matches!(C::MULTIPLY, Multiply::Vector)
+                !C::MULTIPLY.is_vector()
                     || (C::THREAD_TILE_M.is_multiple_of(4)
                         && C::THREAD_TILE_N.is_multiple_of(4)
                         && T::K_TILE_SIZE.is_multiple_of(4)
                         && T::PAD.is_multiple_of(4)),
                 "THREAD_TILE_M, THREAD_TILE_N, K_TILE_SIZE and PAD must be multiples of 4: the policy computes in vectors of four"
+            );
+            assert!(
+                !matches!(C::MULTIPLY, Multiply::CooperativeMatrix)
+                    || (C::THREAD_TILE_M.is_multiple_of(16)
+                        && (C::THREAD_TILE_N * C::EFFECTIVE_LANES).is_multiple_of(32)
+                        && T::BLOCK_TILE_N.is_multiple_of(C::THREAD_TILE_N * C::EFFECTIVE_LANES)
+                        && T::NUM_BUFFERS == 1),
+                "a subgroup's tile must consist of 16x16 matrices, in one pair of tiles, and whole subgroup tiles cover the block"
             );
             assert!(
                 !C::MULTIPLY.is_matrix() || C::EFFECTIVE_LANES == 64,
@@ -206,11 +214,18 @@ impl KernelConfig {
 
     /// Bytes of workgroup memory: NUM_BUFFERS pairs of tiles of the fragments' element type, each line
     /// PAD elements longer than it has elements; 0 for direct loads (a backend whose direct loads fill
-    /// tiles counts those itself).
+    /// tiles counts those itself). Integers packed by fours take a quarter. Lines that cooperative
+    /// matrices read are padded by as many bytes as lines of f32.
     #[must_use]
     pub const fn workgroup_bytes(&self) -> usize {
         let tile = &self.tile;
         let (m, n, k) = (tile.block_tile_m, tile.block_tile_n, tile.k_tile_size);
+        if let Multiply::CooperativeMatrix = self.compute.multiply {
+            let pad = 2 * tile.pad;
+            return tile.num_buffers * 2 * (m * (k + pad) + k * (n + pad));
+        }
+        let packed = if let Multiply::VectorDot4 = self.compute.multiply { 4 } else { 1 };
+        let k = k / packed;
         let elements = match (tile.staging, tile.order) {
             (Staging::Direct, _) => 0,
             (Staging::Workgroup, TileOrder::KInner) => (m + n) * (k + tile.pad),

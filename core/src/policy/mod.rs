@@ -26,7 +26,8 @@ mod config;
 mod tile;
 
 pub use compute::{
-    ComputePolicy, MfmaF16, MfmaF32, MfmaXf32, Multiply, ScalarFma, ScalarMac, VectorFma, VectorMac,
+    ComputePolicy, CooperativeMatrix, MfmaF16, MfmaF32, MfmaXf32, Multiply, ScalarFma, ScalarMac,
+    VectorDot4, VectorFma, VectorMac,
 };
 pub use config::{ComputeConfig, KernelConfig, TileConfig};
 pub use tile::{

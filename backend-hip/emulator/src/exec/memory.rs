@@ -7,6 +7,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 
+use bytemuck::allocation::try_zeroed_slice_box;
+
 use crate::{Error, Result};
 
 /// Address of the first allocation.
@@ -19,7 +21,7 @@ const SLOT: u64 = 1 << 33;
 const GUARD: u64 = 1 << 32;
 /// Alignment of an allocation's first byte, that of `hipMalloc`.
 pub const ALIGNMENT: u64 = 256;
-/// The most bytes all allocations of a memory may take together.
+/// The most bytes all allocations of a memory may take together, touched or not.
 pub const MAX_BYTES: u64 = 16 << 30;
 
 /// Addresses that an allocation of `bytes` bytes takes up with its guard.
@@ -142,7 +144,7 @@ impl Memory {
     /// [`ALIGNMENT`].
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`] if all allocations together would exceed [`MAX_BYTES`].
+    /// [`Error::OutOfMemory`] if all allocations together would exceed [`MAX_BYTES`], or the system refuses.
     pub fn alloc(&mut self, name: &str, bytes: u64) -> Result<u64> {
         self.insert(name, bytes, true, true)
     }
@@ -150,7 +152,7 @@ impl Memory {
     /// Allocates and fills a buffer exactly as large as `data`; returns its address, a multiple of [`ALIGNMENT`].
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`] if all allocations together would exceed [`MAX_BYTES`].
+    /// [`Error::OutOfMemory`] if all allocations together would exceed [`MAX_BYTES`], or the system refuses.
     pub fn alloc_from(&mut self, name: &str, data: &[u8]) -> Result<u64> {
         let address = self.insert(name, data.len() as u64, true, false)?;
         self.write(address, data)?;
@@ -160,7 +162,7 @@ impl Memory {
     /// As [`Memory::alloc_from`], but a kernel's store into it is a finding.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`] if all allocations together would exceed [`MAX_BYTES`].
+    /// [`Error::OutOfMemory`] if all allocations together would exceed [`MAX_BYTES`], or the system refuses.
     pub fn alloc_read_only(&mut self, name: &str, data: &[u8]) -> Result<u64> {
         let address = self.insert(name, data.len() as u64, false, false)?;
         self.write(address, data)?;
@@ -182,31 +184,28 @@ impl Memory {
         Ok(())
     }
 
-    fn reserve(&mut self, bytes: u64) -> Result<()> {
+    fn total_with(&self, bytes: u64) -> Result<u64> {
         let requested = self.total.saturating_add(bytes);
         if requested > MAX_BYTES {
             return Err(Error::OutOfMemory { requested, limit: MAX_BYTES });
         }
-        self.total = requested;
-        Ok(())
+        Ok(requested)
     }
 
     fn insert(&mut self, name: &str, bytes: u64, writable: bool, track: bool) -> Result<u64> {
-        self.reserve(bytes)?;
-        let Some(base) = self.gap(bytes) else {
-            self.total -= bytes;
-            return Err(Error::OutOfMemory { requested: bytes, limit: MAX_BYTES });
-        };
+        let base =
+            self.gap(bytes).ok_or(Error::OutOfMemory { requested: bytes, limit: MAX_BYTES })?;
+        self.place(name, base, bytes, writable, track)?;
         self.next = base + span(bytes);
-        self.place(name, base, bytes, writable, track);
         Ok(base)
     }
 
     /// The first room for `bytes` bytes and their guard from `next` on, from the start again if there is none.
     fn gap(&self, bytes: u64) -> Option<u64> {
+        let room = |base: u64| Some(base.checked_add(bytes)? <= END - GUARD - SLOT);
         [self.next, FIRST].into_iter().find_map(|mut base| {
             let mut at = self.allocations.partition_point(|a| a.base + span(a.bytes) <= base);
-            while base + span(bytes) <= END {
+            while room(base)? {
                 match self.allocations.get(at) {
                     Some(a) if a.base < base + span(bytes) => base = a.base + span(a.bytes),
                     _ => return Some(base),
@@ -217,19 +216,29 @@ impl Memory {
         })
     }
 
-    fn place(&mut self, name: &str, base: u64, bytes: u64, writable: bool, track: bool) {
+    fn place(
+        &mut self,
+        name: &str,
+        base: u64,
+        bytes: u64,
+        writable: bool,
+        track: bool,
+    ) -> Result<()> {
+        let total = self.total_with(bytes)?;
         let words = bytes.div_ceil(4) as usize;
+        let refused = |()| Error::OutOfMemory { requested: total, limit: MAX_BYTES };
         let allocation = Allocation {
             name: name.to_owned(),
             base,
             bytes,
             writable,
-            words: std::iter::repeat_with(|| AtomicU32::new(0)).take(words).collect(),
-            initialised: track
-                .then(|| std::iter::repeat_with(|| AtomicU8::new(0)).take(words).collect()),
+            words: try_zeroed_slice_box(words).map_err(refused)?,
+            initialised: track.then(|| try_zeroed_slice_box(words)).transpose().map_err(refused)?,
         };
+        self.total = total;
         let at = self.allocations.partition_point(|a| a.base < base);
         self.allocations.insert(at, allocation);
+        Ok(())
     }
 
     /// Maps an initialised image at a fixed address, replacing an earlier one there: the segments of a code object.
@@ -238,8 +247,7 @@ impl Memory {
             self.total -= self.allocations[index].bytes;
             self.allocations.remove(index);
         }
-        self.reserve(data.len() as u64)?;
-        self.place(name, base, data.len() as u64, writable, false);
+        self.place(name, base, data.len() as u64, writable, false)?;
         self.write(base, data)
     }
 
@@ -374,6 +382,18 @@ mod tests {
             memory.free(at).unwrap();
         }
         assert_eq!(memory.read(live, 16).unwrap(), [7; 16]);
+    }
+
+    #[test]
+    fn a_large_buffer_costs_what_is_touched() {
+        let mut memory = Memory::new();
+        let large = memory.alloc("large", 5 << 30).unwrap();
+        let far = large + (4 << 30) + 8;
+        memory.write(far, &[1, 2, 3, 4]).unwrap();
+        assert_eq!(memory.read(far - 4, 12).unwrap(), [0, 0, 0, 0, 1, 2, 3, 4, 0, 0, 0, 0]);
+        let found = memory.find(far, 4, &mut 0).unwrap();
+        assert!(found.is_initialised(far - large, 4));
+        assert!(!found.is_initialised(far - large + 4, 4));
     }
 
     #[test]

@@ -20,7 +20,7 @@ use run::{check_exact, expect, found, name, operand, run};
 const EMULATED: [Target; 2] = [Target::Gfx942, Target::Gfx950];
 
 /// Every step and variant that the target has, with the tutorial's sizes.
-fn steps(target: Target) -> Vec<StepConfig> {
+pub(super) fn steps(target: Target) -> Vec<StepConfig> {
     let of = |step| StepConfig::new(target, step);
     let mut steps = vec![of(Step::Naive), of(Step::WorkgroupTile), of(Step::RegisterTile)];
     steps.extend([1, 2].map(|buffers| of(Step::Buffered { buffers })));

@@ -1,0 +1,31 @@
+// Adds up the slices that K was cut into, in order, and stores what becomes of the sums.
+//
+// A workgroup owns OUTPUTS outputs. GROUPS threads share an output: each adds every GROUPS-th slice,
+// and the first adds what the others found, always in the same order, so that two runs give one
+// result.
+
+var<workgroup> part: array<array<Acc, OUTPUTS>, GROUPS>;
+
+@compute @workgroup_size(OUTPUTS, GROUPS)
+fn main(
+    @builtin(workgroup_id) wg: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_id) id: vec3<u32>,
+) {
+    let outputs = p.batch * p.m * p.n;
+    let e = (wg.y * groups.x + wg.x) * OUTPUTS + id.x;
+    var sum = Acc(0);
+    if (e < outputs) {
+        for (var slice = id.y; slice < SLICES; slice += GROUPS) {
+            sum += sums[slice * outputs + e];
+        }
+    }
+    part[id.y][id.x] = sum;
+    workgroupBarrier();
+    if (id.y == 0u && e < outputs) {
+        for (var group = 1u; group < GROUPS; group += 1u) {
+            sum += part[group][id.x];
+        }
+        store_c(e / (p.m * p.n), e / p.n % p.m, e % p.n, sum);
+    }
+}

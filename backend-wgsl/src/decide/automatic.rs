@@ -1,0 +1,214 @@
+//! The backend's own choice.
+//!
+//! Blocks are rated by a model of the device: blocks run in rounds of as many as all processors
+//! hold, and a round that is not full takes nearly as long. Large blocks reuse more of what they
+//! load, small ones fill the device with small matrices, and slices of K make blocks of a C too
+//! small for any.
+
+use lapidary_core::policy::{
+    ComputePolicy, CooperativeMatrix, KernelConfig, RegisterPrefetch, TilePolicy, VectorDot4,
+    VectorFma, VectorMac,
+};
+use lapidary_core::{ElementType, KernelChoice, Problem};
+
+use super::choose::SOFTWARE_LOOP_ITERATIONS;
+use super::skinny;
+use super::tuning::Tuning;
+use crate::limits::DeviceLimits;
+
+/// A choice of kernel and slices, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Pick {
+    pub(super) choice: KernelChoice,
+    pub(super) slices: usize,
+    pub(super) reason: String,
+}
+
+impl Pick {
+    fn new(choice: KernelChoice, reason: String) -> Self {
+        Self { choice, slices: 1, reason }
+    }
+}
+
+/// A block a device may be filled with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct BlockRow {
+    /// The pair of policies.
+    pub config: KernelConfig,
+    /// Workgroups one processor holds at once.
+    pub resident: usize,
+    /// Speed on large matrices, in units of [`Tuning::flops`].
+    pub rate: f64,
+    /// Time that one workgroup alone on a processor takes, as a part of what as many as it holds
+    /// take together.
+    pub alone: f64,
+    /// Strips that the start and the end of a block take as long as.
+    pub overhead: f64,
+}
+
+impl BlockRow {
+    fn new<T: TilePolicy, C: ComputePolicy>(
+        resident: usize,
+        rate: f64,
+        alone: f64,
+        overhead: f64,
+    ) -> Self {
+        Self { config: KernelConfig::of::<T, C>(), resident, rate, alone, overhead }
+    }
+}
+
+/// The blocks for float operands on f32 arithmetic.
+#[must_use]
+pub fn float_blocks() -> [BlockRow; 5] {
+    [
+        BlockRow::new::<RegisterPrefetch<128, 128, 16>, VectorFma<8, 16>>(2, 1.0, 0.8, 7.0),
+        BlockRow::new::<RegisterPrefetch<128, 64, 16>, VectorFma<8, 8>>(3, 0.92, 0.45, 7.0),
+        BlockRow::new::<RegisterPrefetch<64, 64, 16>, VectorFma<8, 8>>(5, 0.91, 0.31, 5.0),
+        BlockRow::new::<RegisterPrefetch<64, 64, 16>, VectorFma<4, 8>>(4, 0.78, 0.35, 4.0),
+        BlockRow::new::<RegisterPrefetch<32, 64, 16>, VectorFma<4, 8>>(6, 0.72, 0.3, 4.0),
+    ]
+}
+
+/// The blocks for i8 operands, one product at a time.
+#[must_use]
+pub fn integer_blocks() -> [BlockRow; 2] {
+    [
+        BlockRow::new::<RegisterPrefetch<128, 128, 16>, VectorMac<8, 16>>(2, 0.5, 0.8, 7.0),
+        BlockRow::new::<RegisterPrefetch<64, 64, 16>, VectorMac<8, 8>>(5, 0.45, 0.31, 5.0),
+    ]
+}
+
+/// The blocks for i8 operands, four products at a time.
+#[must_use]
+pub fn dot4_blocks() -> [BlockRow; 2] {
+    [
+        BlockRow::new::<RegisterPrefetch<128, 128, 64>, VectorDot4<8, 8>>(2, 2.1, 0.7, 5.0),
+        BlockRow::new::<RegisterPrefetch<64, 64, 64>, VectorDot4<8, 8>>(5, 2.1, 0.31, 5.0),
+    ]
+}
+
+/// The blocks for f16 operands on matrix units.
+#[must_use]
+pub fn cooperative_blocks() -> [BlockRow; 4] {
+    [
+        BlockRow::new::<RegisterPrefetch<128, 128, 32>, CooperativeMatrix<64, 64>>(
+            2, 6.6, 0.65, 5.0,
+        ),
+        BlockRow::new::<RegisterPrefetch<128, 256, 32>, CooperativeMatrix<64, 64>>(
+            1, 6.3, 1.0, 2.0,
+        ),
+        BlockRow::new::<RegisterPrefetch<64, 128, 64>, CooperativeMatrix<32, 32>>(1, 3.0, 1.0, 0.5),
+        BlockRow::new::<RegisterPrefetch<64, 64, 64>, CooperativeMatrix<32, 32>>(2, 3.2, 0.6, 2.0),
+    ]
+}
+
+/// Choices, best first; the last one runs wherever anything does.
+pub(super) fn automatic(problem: &Problem, limits: &DeviceLimits) -> Vec<Pick> {
+    let tuning = &limits.tuning;
+    let (m, n) = (problem.m, problem.n);
+    // The vector kernel's loops over a strip are written out, so it has one iteration a strip.
+    let too_deep = limits.software && problem.k > SOFTWARE_LOOP_ITERATIONS;
+    if !too_deep && m.min(n) <= tuning.skinny_lines {
+        let slices = skinny::slices(problem, tuning);
+        let cut = if slices > 1 { format!(", K in {slices} slices") } else { String::new() };
+        let reason = format!("{m}x{n} outputs: one operand is streamed once{cut}");
+        return vec![
+            Pick { choice: KernelChoice::Skinny, slices, reason },
+            Pick::new(KernelChoice::Naive, format!("{m}x{n} outputs: one thread an output")),
+        ];
+    }
+    // Below 24 rows or columns most threads of a block would lie outside the matrix.
+    if m.min(n) < 24 && !too_deep {
+        let why = format!("{m}x{n} outputs do not fill a block: one thread an output");
+        return vec![Pick::new(KernelChoice::Naive, why)];
+    }
+    let mut picks = Vec::new();
+    if problem.accumulator() == ElementType::I32 {
+        if tuning.dot4 && m.min(n) >= 64 && problem.k >= 64 {
+            picks.push(best(problem, tuning, &dot4_blocks()));
+        }
+        picks.push(best(problem, tuning, &integer_blocks()));
+    } else {
+        let halves = (problem.a, problem.b) == (ElementType::F16, ElementType::F16);
+        if limits.cooperative && halves && m.min(n) >= 32 && problem.k >= 32 {
+            picks.push(best(problem, tuning, &cooperative_blocks()));
+        }
+        picks.push(best(problem, tuning, &float_blocks()));
+    }
+    picks
+}
+
+/// The row and number of slices that the model takes least time for.
+fn best(problem: &Problem, tuning: &Tuning, rows: &[BlockRow]) -> Pick {
+    let mut best: Option<(f64, Pick)> = None;
+    for row in rows {
+        for slices in slice_counts(problem, tuning, row) {
+            let seconds = estimate(problem, tuning, row, slices);
+            if best.as_ref().is_some_and(|(least, _)| *least <= seconds) {
+                continue;
+            }
+            let [bm, bn] = [row.config.tile.block_tile_m, row.config.tile.block_tile_n];
+            let blocks = blocks(problem, row);
+            let cut = if slices > 1 { format!(", K in {slices} slices") } else { String::new() };
+            let reason = format!(
+                "{blocks} blocks of {bm}x{bn}{cut}: least time by the model of a {}, {:.3} ms",
+                tuning.class,
+                seconds * 1e3
+            );
+            let choice = KernelChoice::Policy(row.config);
+            best = Some((seconds, Pick { choice, slices, reason }));
+        }
+    }
+    best.map_or_else(
+        || Pick::new(KernelChoice::Naive, "there is no block".to_owned()),
+        |(_, pick)| pick,
+    )
+}
+
+fn blocks(problem: &Problem, row: &BlockRow) -> usize {
+    let tile = &row.config.tile;
+    let [rows, cols] =
+        [problem.m.div_ceil(tile.block_tile_m), problem.n.div_ceil(tile.block_tile_n)];
+    rows.saturating_mul(cols).saturating_mul(problem.batch)
+}
+
+/// Numbers of slices worth looking at: until the device is full twice over, and of eight strips at
+/// least.
+fn slice_counts(problem: &Problem, tuning: &Tuning, row: &BlockRow) -> Vec<usize> {
+    let mut counts = vec![1];
+    if tuning.slices {
+        let strips = problem.k / row.config.tile.k_tile_size;
+        let full = 2 * tuning.processors * row.resident;
+        let most = (strips / 8).min(full / blocks(problem, row).max(1));
+        counts.extend((2..=most.min(16)).chain((20..=most).step_by(4)));
+    }
+    counts
+}
+
+/// Seconds that the model takes for a problem.
+fn estimate(problem: &Problem, tuning: &Tuning, row: &BlockRow, slices: usize) -> f64 {
+    let tile = &row.config.tile;
+    let strip = tile.k_tile_size;
+    let strips = problem.k.div_ceil(strip).div_ceil(slices) as f64 + row.overhead;
+    let outputs = (tile.block_tile_m * tile.block_tile_n) as f64;
+    let block_flops = 2.0 * outputs * strip as f64 * strips;
+    // Of a processor that holds as many blocks as it can.
+    let processor = tuning.flops * row.rate / tuning.processors as f64;
+    let full = row.resident as f64 * block_flops / processor;
+    let each = blocks(problem, row).saturating_mul(slices).div_ceil(tuning.processors);
+    let rounds = (each / row.resident) as f64;
+    let rest = match each % row.resident {
+        0 => 0.0,
+        // Fewer blocks than it can hold hide less of each other's waiting.
+        some => row.alone + (1.0 - row.alone) * (some - 1) as f64 / (row.resident - 1) as f64,
+    };
+    let compute = (rounds + rest) * full;
+    let outputs = problem.m as f64 * problem.n as f64 * problem.batch as f64;
+    let sums = if slices > 1 {
+        tuning.dispatch + outputs * 4.0 * (2 * slices + 1) as f64 / tuning.bytes
+    } else {
+        0.0
+    };
+    compute + sums
+}

@@ -1,0 +1,209 @@
+//! Copying an operand into the order its kernel reads fastest.
+//!
+//! A copy reads and writes the operand once; the product reads it once for every block of C beside
+//! or below it. So it pays where the other side of C is long, and sooner where the operand's own
+//! strides only allow single loads.
+
+use lapidary_core::{ElementType, Layout, Problem, Shape};
+
+use super::fetch::Lines;
+use super::kernel::{Body, Kernel};
+use crate::limits::DeviceLimits;
+
+/// Which elements of a copy are neighbours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CopyOrder {
+    /// Along K.
+    AlongK,
+    /// Across K: neighbouring rows of A, neighbouring columns of B.
+    AcrossK,
+    /// Across K in words of four i8 that are neighbours along K, zeros behind the last.
+    Quads,
+}
+
+impl CopyOrder {
+    /// The order in words, for plans.
+    pub(super) const fn describe(self) -> &'static str {
+        match self {
+            Self::AlongK => "neighbours along K next to each other, lines at multiples of 16",
+            Self::AcrossK => "neighbours across K next to each other, steps at multiples of 16",
+            Self::Quads => "packed by four along K",
+        }
+    }
+}
+
+/// Lines and steps along K of a workgroup of the copying pass.
+pub(crate) const COPY_TILE: usize = 32;
+
+/// Copies start every line at a multiple of this many elements, 16 bytes of any type.
+const PITCH: usize = 16;
+
+/// A copy of an operand, made anew by every execution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct OperandCopy {
+    /// What is next to what.
+    pub order: CopyOrder,
+    /// Elements (words of four, for [`CopyOrder::Quads`]) from one line to the next, or from one
+    /// step along K to the next.
+    pub pitch: usize,
+    /// Elements, or words of four.
+    pub len: usize,
+    /// Matrices it holds: one where all of a batch are the same.
+    pub batch: usize,
+}
+
+/// One operand as the kernel reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Reads {
+    /// Strides the kernel reads by, in `element`s.
+    pub layout: Layout,
+    /// What the kernel finds in memory; words of four i8 count as i32.
+    pub element: ElementType,
+    /// The copy that is read, if not the operand itself.
+    pub copy: Option<OperandCopy>,
+}
+
+/// How the kernel reads A and B, and how many steps along K it counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Operands {
+    /// A.
+    pub a: Reads,
+    /// B.
+    pub b: Reads,
+    /// Steps along K: elements, or words of four.
+    pub k: usize,
+}
+
+impl Operands {
+    /// Both operands as they are.
+    pub(super) const fn plain(problem: &Problem) -> Self {
+        Self {
+            a: Reads { layout: problem.a_layout, element: problem.a, copy: None },
+            b: Reads { layout: problem.b_layout, element: problem.b, copy: None },
+            k: problem.k,
+        }
+    }
+}
+
+/// A side of the product: rows of A or columns of B.
+#[derive(Clone, Copy)]
+struct Side {
+    is_a: bool,
+    lines: usize,
+    /// Lines of the other side: how often an element is used.
+    reuse: usize,
+    layout: Layout,
+    element: ElementType,
+}
+
+/// How a kernel reads its operands: which of them it reads as a copy.
+///
+/// `wanted` is the caller's word; without it the device's tuning decides. `None` if the kernel
+/// cannot do without a copy that the device has no room for.
+pub(super) fn plan(
+    problem: &Problem,
+    kernel: &Kernel,
+    wanted: Option<[bool; 2]>,
+    limits: &DeviceLimits,
+) -> Option<Operands> {
+    let mut operands = Operands::plain(problem);
+    let quads = kernel.packs_quads();
+    if quads {
+        operands.k = problem.k.div_ceil(4);
+    }
+    let sides = [
+        Side {
+            is_a: true,
+            lines: problem.m,
+            reuse: problem.n,
+            layout: problem.a_layout,
+            element: problem.a,
+        },
+        Side {
+            is_a: false,
+            lines: problem.n,
+            reuse: problem.m,
+            layout: problem.b_layout,
+            element: problem.b,
+        },
+    ];
+    for (side, wanted) in sides.into_iter().zip([0, 1].map(|i| wanted.map(|w| w[i]))) {
+        let lines = if side.is_a {
+            Lines::of_a(side.layout, problem.batch)
+        } else {
+            Lines::of_b(side.layout, problem.batch)
+        };
+        let (order, needed, pays) = match kernel.body {
+            _ if quads => (CopyOrder::Quads, true, true),
+            Body::Cooperative => {
+                let order = if side.is_a { CopyOrder::AlongK } else { CopyOrder::AcrossK };
+                let fits = lines.allows(side.is_a, 8);
+                (order, !fits, !fits)
+            }
+            Body::Vector => {
+                let tuning = &limits.tuning;
+                let least = if lines.allows(false, 4) {
+                    usize::MAX
+                } else if lines.allows(true, 4) {
+                    tuning.copy_reuse
+                } else {
+                    tuning.copy_reuse_unaligned
+                };
+                let pays = side.reuse >= least && side.lines >= least.min(512) && problem.k >= 32;
+                (CopyOrder::AcrossK, false, pays)
+            }
+            _ => (CopyOrder::AcrossK, false, false),
+        };
+        let copies = matches!(kernel.body, Body::Vector | Body::Cooperative);
+        if !(needed || copies && wanted.unwrap_or(pays)) {
+            continue;
+        }
+        match copy(problem, side, order, limits) {
+            Some(reads) if side.is_a => operands.a = reads,
+            Some(reads) => operands.b = reads,
+            None if needed => return None,
+            None => {}
+        }
+    }
+    Some(operands)
+}
+
+/// The copy of one side, `None` if the device has no room for it.
+fn copy(problem: &Problem, side: Side, order: CopyOrder, limits: &DeviceLimits) -> Option<Reads> {
+    let Side { is_a, lines, layout, element, .. } = side;
+    let batch = if layout.batch_stride == 0 { 1 } else { problem.batch };
+    let (fast, slow, stored) = match order {
+        CopyOrder::AlongK => (problem.k, lines, element),
+        CopyOrder::AcrossK => (lines, problem.k, element),
+        CopyOrder::Quads => (lines, problem.k.div_ceil(4), ElementType::I32),
+    };
+    let pitch = fast.checked_next_multiple_of(PITCH)?;
+    let matrix = pitch.checked_mul(slow)?;
+    let len = matrix.checked_mul(batch)?;
+    let rows = Shape { batch: problem.batch, rows: lines, cols: problem.k };
+    let source = if is_a { layout } else { layout.transposed() };
+    let span = source.extent(rows).map_or(0, |e| (e.max - e.min + 1) as u128);
+    let slack = u128::from(limits.binding_alignment) + 16;
+    let binding = u128::from(limits.binding_bytes.min(limits.buffer_bytes));
+    let axis = limits.workgroups_per_axis as usize;
+    let fits = len as u128 * stored.size() as u128 + slack <= binding
+        && span * element.size() as u128 + slack <= binding
+        && lines.div_ceil(COPY_TILE) <= axis
+        && problem.k.div_ceil(COPY_TILE) <= axis
+        && batch <= axis;
+    let (line_stride, k_stride) = match order {
+        CopyOrder::AlongK => (pitch as isize, 1),
+        CopyOrder::AcrossK | CopyOrder::Quads => (1, pitch as isize),
+    };
+    let batch_stride = if batch == 1 { 0 } else { matrix as isize };
+    let by_lines = Layout { row_stride: line_stride, col_stride: k_stride, batch_stride };
+    fits.then_some(Reads {
+        layout: if is_a { by_lines } else { by_lines.transposed() },
+        element: stored,
+        copy: Some(OperandCopy { order, pitch, len, batch }),
+    })
+}

@@ -1,0 +1,84 @@
+//! The skinny kernel's sizes: how a C of few rows or few columns is shared out.
+
+use lapidary_core::{Error, Problem};
+
+use super::fetch::{Fetch, Lines};
+use super::kernel::{Body, Kernel, Skinny, Team};
+use super::tuning::Tuning;
+use crate::limits::DeviceLimits;
+
+/// Rows or columns that a thread has registers for.
+const MOST: usize = 16;
+
+/// Steps along K below which a slice is not worth its sums.
+const LEAST_SLICE: usize = 512;
+
+/// Threads of a team's workgroup; few, so that several workgroups share a processor.
+const ALONG_THREADS: u32 = 256;
+
+/// Lines of the larger operand that a workgroup takes across K.
+const ACROSS_LANES: u32 = 8;
+
+/// The kernel for a problem of at most [`MOST`] rows or columns.
+pub(super) fn kernel(problem: &Problem, limits: &DeviceLimits) -> Result<Kernel, Error> {
+    let few_rows = problem.m <= problem.n;
+    let few = problem.m.min(problem.n);
+    if few > MOST {
+        return Err(Error::KernelUnsuitable {
+            kernel: "skinny".into(),
+            reason: format!(
+                "it computes up to {MOST} rows or columns, C is {}x{}",
+                problem.m, problem.n
+            ),
+        });
+    }
+    let few = few.max(1) as u32;
+    let lines_a = Lines::of_a(problem.a_layout, problem.batch);
+    let lines_b = Lines::of_b(problem.b_layout, problem.batch);
+    let along_k = Fetch::of(if few_rows { lines_b } else { lines_a }, true).along_k;
+    let most = limits.workgroup_threads.min(limits.tuning.skinny_threads) as u32;
+    // A thread with many sums has no registers to share a processor with a thousand others.
+    let wide = if few <= 4 { most } else { most.min(256) };
+    let threads = if along_k { ALONG_THREADS.min(most) } else { wide };
+    let team = if along_k {
+        let lanes = limits.subgroup_lanes;
+        let subgroup = lanes > 1 && threads.is_multiple_of(lanes);
+        Team::Along {
+            threads: if subgroup { lanes } else { 32 },
+            lines: if few <= 4 { 2 } else { 4 },
+            subgroup,
+        }
+    } else {
+        Team::Across { lanes: ACROSS_LANES, groups: threads / ACROSS_LANES }
+    };
+    let workgroup = threads;
+    let (lines, k_tile) = match team {
+        Team::Across { lanes, groups } => (lanes * 4, groups * 4),
+        Team::Along { threads, lines, .. } => (workgroup / threads * lines, threads * 4),
+    };
+    let way = if along_k { "along" } else { "across" };
+    Ok(Kernel {
+        name: format!("skinny {way} {few}x{lines}"),
+        body: Body::Skinny,
+        block: if few_rows { [few, lines] } else { [lines, few] },
+        thread: [1, 1],
+        k_tile,
+        num_buffers: 0,
+        a: Fetch::SCALAR,
+        b: Fetch::SCALAR,
+        store_width: 1,
+        config: None,
+        sizes: None,
+        slices: None,
+        skinny: Some(Skinny { few_rows, few, threads, team }),
+    })
+}
+
+/// Slices of K that fill the device where the lines alone do not.
+pub(super) fn slices(problem: &Problem, tuning: &Tuning) -> usize {
+    let workgroups = problem.m.max(problem.n).div_ceil(32).saturating_mul(problem.batch).max(1);
+    if !tuning.slices || workgroups >= tuning.processors / 2 {
+        return 1;
+    }
+    (4 * tuning.processors).div_ceil(workgroups).min(problem.k / LEAST_SLICE).max(1)
+}

@@ -1,0 +1,384 @@
+//! The cooperative-matrix kernel: f16 tiles in workgroup memory, f32 sums in the matrix units.
+//!
+//! ```text
+//! tile_a[line · PITCH_A + k/4]   BM lines of KT steps       tile_b[k · PITCH_B + col/4]   KT lines of BN columns
+//! ```
+//!
+//! Tiles are vectors of four f16, each line padded by two vectors so that lines start in different
+//! banks. Global memory is read 16 bytes at a time, as four words of two f16: drivers turn the
+//! unpacking to f32 and back into nothing. Where a line of A's tile is 64 bytes, neighbouring threads
+//! take lines 0, 4, 1, 5, … of eight, so that eight threads' stores hit every bank once.
+//!
+//! Unlike the vector kernel's, the last prefetch repeats a strip where that is possible, because here
+//! a branch costs a tenth of the speed.
+//!
+//! A subgroup owns a tile of 16×16 matrices of C and multiplies a strip by fragments of 16 steps.
+//! Sums go straight from the matrices to memory where nothing happens to them on the way and no
+//! block is cut by an edge; elsewhere each subgroup passes one matrix after the other through
+//! workgroup memory to `store_c`.
+
+use core::fmt::{self, Write as _};
+
+use lapidary_core::policy::{Strip, TileAction};
+
+use super::place::{Slice, Strides};
+use crate::decide::Kernel;
+
+/// Elements a load fetches.
+const CHUNK: u32 = 8;
+
+/// The kernel's body; empty for a kernel without policies.
+pub(super) fn body(kernel: &Kernel, fused: bool) -> String {
+    let Some(config) = kernel.config else {
+        return String::new();
+    };
+    let sides = sides(kernel);
+    let tile = &config.tile;
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    let _ = opening(&mut text, kernel, &sides).and_then(|()| {
+        hook(&mut text, kernel, &sides, tile.prologue, "    ")?;
+        writeln!(text, "    for (var t = 0u; t < strips; t += 1u) {{")?;
+        hook(&mut text, kernel, &sides, tile.prefetch, "        ")?;
+        hook(&mut text, kernel, &sides, tile.acquire, "        ")?;
+        strip(&mut text, kernel)?;
+        hook(&mut text, kernel, &sides, tile.release, "        ")?;
+        writeln!(text, "    }}")?;
+        if kernel.stores_directly() {
+            store_directly(&mut text, kernel, fused)?;
+        } else {
+            store_staged(&mut text, kernel)?;
+        }
+        writeln!(text, "}}")
+    });
+    text
+}
+
+/// One operand's side of the kernel.
+struct Side {
+    /// `a` or `b`.
+    name: char,
+    /// Lines of the tile: rows of A, or steps along K of B.
+    lines: u32,
+    /// Elements of a line.
+    length: u32,
+    threads: u32,
+    strides: Strides,
+    whole: bool,
+}
+
+impl Side {
+    const fn is_a(&self) -> bool {
+        self.name == 'a'
+    }
+
+    /// Loads of a thread for a strip.
+    const fn slots(&self) -> u32 {
+        self.lines * self.length / CHUNK / self.threads
+    }
+
+    /// Vectors of four from one line of the tile to the next.
+    const fn pitch(&self) -> u32 {
+        (self.length + CHUNK) / 4
+    }
+}
+
+fn sides(kernel: &Kernel) -> [Side; 2] {
+    let [strides_a, strides_b] = Strides::of(kernel);
+    let whole = kernel.sizes.map_or([false; 2], |s| [s.whole_m, s.whole_n]);
+    let threads = kernel.threads();
+    let [bm, bn] = kernel.block;
+    let kt = kernel.k_tile;
+    [
+        Side { name: 'a', lines: bm, length: kt, threads, strides: strides_a, whole: whole[0] },
+        Side { name: 'b', lines: kt, length: bn, threads, strides: strides_b, whole: whole[1] },
+    ]
+}
+
+/// Tiles, helpers, and the kernel up to its loop.
+fn opening(text: &mut String, kernel: &Kernel, sides: &[Side; 2]) -> fmt::Result {
+    for side in sides {
+        let Side { name, lines, .. } = side;
+        writeln!(text, "var<workgroup> tile_{name}: array<vec4<f16>, {}>;", lines * side.pitch())?;
+    }
+    if !kernel.stores_directly() {
+        writeln!(text, "var<workgroup> stage: array<f32, {}>;", kernel.threads() / 32 * 256)?;
+    }
+    text.push_str(HELPERS);
+    writeln!(
+        text,
+        "@compute @workgroup_size(THREADS)\n\
+         fn main(\n    @builtin(workgroup_id) wg: vec3<u32>,\n    \
+         @builtin(local_invocation_index) tid: u32,\n) {{\n    \
+         let sub_row = tid / 32u / (BN / (TN * 32u)) * TM;\n    \
+         let sub_col = tid / 32u % (BN / (TN * 32u)) * (TN * 32u);"
+    )?;
+    text.push_str(&Slice::of(kernel).opening());
+    for side in sides {
+        places(text, side)?;
+    }
+    let [rows, cols] = kernel.fragments();
+    for i in 0..rows {
+        for j in 0..cols {
+            writeln!(text, "    var c_{i}_{j} = coop_mat16x16<f32, C>();")?;
+        }
+    }
+    Ok(())
+}
+
+const HELPERS: &str = "
+// Elements 0 to 3, or 4 to 7, of eight f16 in four words.
+fn low(words: vec4<u32>) -> vec4<f16> {
+    return vec4<f16>(vec4<f32>(unpack2x16float(words.x), unpack2x16float(words.y)));
+}
+
+fn high(words: vec4<u32>) -> vec4<f16> {
+    return vec4<f16>(vec4<f32>(unpack2x16float(words.z), unpack2x16float(words.w)));
+}
+
+// Eight f16 of which the first `count` are kept.
+fn keep(words: vec4<u32>, count: u32) -> vec4<u32> {
+    let kept = vec4<u32>(count) - min(vec4<u32>(count), vec4<u32>(0u, 2u, 4u, 6u));
+    let masks = select(vec4<u32>(0xffffffffu), vec4<u32>(0xffffu), kept < vec4<u32>(2u));
+    return select(words & masks, vec4<u32>(), kept == vec4<u32>(0u));
+}
+
+";
+
+/// Where a thread's slots lie in the tile and in memory, and the registers they are fetched to.
+fn places(text: &mut String, side: &Side) -> fmt::Result {
+    let Side { name, strides, .. } = side;
+    let chunks = side.length / CHUNK;
+    let per_round = side.threads / chunks;
+    // With lines of 64 bytes eight threads store two lines, which must be four apart.
+    let line = if side.is_a() && chunks == 4 {
+        format!(
+            "(tid / {chunks}u / 8u * 8u + tid / {chunks}u % 8u / 2u + tid / {chunks}u % 2u * 4u)"
+        )
+    } else {
+        format!("tid / {chunks}u")
+    };
+    writeln!(
+        text,
+        "    let {name}_line = {line};\n    let {name}_near = tid % {chunks}u * {CHUNK}u;"
+    )?;
+    for s in 0..side.slots() {
+        let line = format!("{name}_line + {}u", s * per_round);
+        let (position, k_part) = if side.is_a() {
+            let row = format!("at.row0 + {line}");
+            let row = if side.whole { row } else { format!("min({row}, p.m - 1u)") };
+            (format!("({row}) * {}", strides.line), format!("{name}_near"))
+        } else {
+            let col = format!("at.col0 + {name}_near");
+            // The chunk that holds the last column.
+            let col = if side.whole {
+                col
+            } else {
+                format!("min({col}, (p.n - 1u) / {CHUNK}u * {CHUNK}u)")
+            };
+            (col, format!("({line}) * {}", strides.k))
+        };
+        writeln!(
+            text,
+            "    let {name}_at_{s} = p.{name}_base + at.batch * {} + {position} + {k_part};\n    \
+             var {name}_{s} = vec4<u32>();",
+            strides.batch
+        )?;
+    }
+    Ok(())
+}
+
+/// A hook's actions, in place.
+fn hook(
+    text: &mut String,
+    kernel: &Kernel,
+    sides: &[Side; 2],
+    actions: &[TileAction],
+    indent: &str,
+) -> fmt::Result {
+    let slice = Slice::of(kernel);
+    for action in actions {
+        let (strip, fetches, commits) = match action {
+            TileAction::Barrier => {
+                writeln!(text, "{indent}workgroupBarrier();")?;
+                continue;
+            }
+            TileAction::Fetch(strip) => (*strip, true, false),
+            TileAction::Commit(strip) => (*strip, false, true),
+            TileAction::Load(strip) => (*strip, true, true),
+            _ => continue,
+        };
+        let guarded = strip == Strip::Next && !slice.can_repeat();
+        if guarded {
+            writeln!(text, "{indent}if (t + 1u < strips) {{")?;
+        }
+        if fetches {
+            fetch_strip(text, &slice, sides, strip, indent)?;
+        }
+        if commits {
+            sides.iter().try_for_each(|side| commit(text, side, indent))?;
+        }
+        if guarded {
+            writeln!(text, "{indent}}}")?;
+        }
+    }
+    Ok(())
+}
+
+/// A strip of both operands to registers.
+fn fetch_strip(
+    text: &mut String,
+    slice: &Slice,
+    sides: &[Side; 2],
+    strip: Strip,
+    indent: &str,
+) -> fmt::Result {
+    let (first, k0) = match strip {
+        Strip::Next if slice.can_repeat() => (false, slice.next_or_repeated().to_owned()),
+        Strip::Next => (false, slice.next().to_owned()),
+        Strip::First if slice.whole_strips => (false, "k_begin".to_owned()),
+        Strip::First => (true, "cut_k".to_owned()),
+        _ if slice.whole_strips => (false, "k_begin + t * KT".to_owned()),
+        // Only the first strip is cut, and every strip is inside K.
+        _ => (true, "select(k_begin + (t - 1u) * KT, cut_k, t == 0u)".to_owned()),
+    };
+    writeln!(text, "{indent}{{\n{indent}    let k0 = {k0};")?;
+    if first {
+        let left = if strip == Strip::First { "cut_left" } else { "select(KT, cut_left, t == 0u)" };
+        writeln!(text, "{indent}    let left = {left};")?;
+    }
+    for side in sides {
+        let name = side.name;
+        for s in 0..side.slots() {
+            let load = format!("{name}_data[({name}_at_{s} + k0 * {}) / {CHUNK}u]", side.strides.k);
+            if !first {
+                writeln!(text, "{indent}    {name}_{s} = {load};")?;
+                continue;
+            }
+            let (inside, kept) = if side.is_a() {
+                (format!("{name}_near < left"), format!("keep({load}, left - {name}_near)"))
+            } else {
+                let per_round = side.threads / (side.length / CHUNK);
+                (format!("{name}_line + {}u < left", s * per_round), load)
+            };
+            writeln!(
+                text,
+                "{indent}    {name}_{s} = vec4<u32>();\n\
+                 {indent}    if ({inside}) {{\n{indent}        {name}_{s} = {kept};\n{indent}    }}"
+            )?;
+        }
+    }
+    writeln!(text, "{indent}}}")
+}
+
+/// Registers to the tile.
+fn commit(text: &mut String, side: &Side, indent: &str) -> fmt::Result {
+    let name = side.name;
+    let pitch = side.pitch();
+    let per_round = side.threads / (side.length / CHUNK);
+    for s in 0..side.slots() {
+        let at = format!("({name}_line + {}u) * {pitch}u + {name}_near / 4u", s * per_round);
+        writeln!(
+            text,
+            "{indent}tile_{name}[{at}] = low({name}_{s});\n\
+             {indent}tile_{name}[{at} + 1u] = high({name}_{s});"
+        )?;
+    }
+    Ok(())
+}
+
+/// The strip's products: 16 steps at a time.
+fn strip(text: &mut String, kernel: &Kernel) -> fmt::Result {
+    let [rows, cols] = kernel.fragments();
+    let pitch_a = (kernel.k_tile + CHUNK) / 4;
+    let pitch_b = (kernel.block[1] + CHUNK) / 4;
+    for k in (0..kernel.k_tile).step_by(16) {
+        writeln!(text, "        {{")?;
+        for i in 0..rows {
+            writeln!(
+                text,
+                "            let a_{i} = coopLoadT<coop_mat16x16<f16, A>>(\
+                 &tile_a[(sub_row + {}u) * {pitch_a}u + {}u], {pitch_a}u);",
+                i * 16,
+                k / 4
+            )?;
+        }
+        for j in 0..cols {
+            writeln!(
+                text,
+                "            let b_{j} = coopLoadT<coop_mat16x16<f16, B>>(\
+                 &tile_b[{}u + (sub_col + {}u) / 4u], {pitch_b}u);",
+                k * pitch_b,
+                j * 16
+            )?;
+            for i in 0..rows {
+                writeln!(
+                    text,
+                    "            c_{i}_{j} = coopMultiplyAdd(a_{i}, b_{j}, c_{i}_{j});"
+                )?;
+            }
+        }
+        writeln!(text, "        }}")?;
+    }
+    Ok(())
+}
+
+/// Matrices straight to memory, row-major: raw sums, or C where nothing happens to them.
+fn store_directly(text: &mut String, kernel: &Kernel, fused: bool) -> fmt::Result {
+    let [rows, cols] = kernel.fragments();
+    // A pitch that the compiler does not know takes a tenth of the whole kernel's time.
+    let sizes = kernel.sizes;
+    let known = |value: Option<u32>, parameter: &str| {
+        value.map_or_else(|| parameter.to_owned(), |value| format!("{value}u"))
+    };
+    let (data, origin, pitch) = if fused {
+        let pitch = known(sizes.map(|sizes| sizes.c[0]), "p.c_row");
+        let batch = known(sizes.map(|sizes| sizes.c[2]), "p.c_batch");
+        let origin = format!("p.c_base + wg.z * {batch} + (at.row0 + sub_row) * pitch");
+        ("c_data", origin, pitch)
+    } else {
+        let pitch = known(sizes.and_then(|sizes| sizes.n), "p.n");
+        ("sums", "(wg.z * p.m + at.row0 + sub_row) * pitch".to_owned(), pitch)
+    };
+    // naga's SPIR-V writer panics where an argument of coopStore is an expression of its own.
+    writeln!(text, "    let pitch = {pitch};\n    let corner = {origin} + at.col0 + sub_col;")?;
+    for i in 0..rows {
+        for j in 0..cols {
+            writeln!(
+                text,
+                "    let to_{i}_{j} = corner + {}u * pitch + {}u;\n    \
+                 coopStoreT(c_{i}_{j}, &{data}[to_{i}_{j}], pitch);",
+                i * 16,
+                j * 16
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// Matrices to `store_c` through workgroup memory, one of each subgroup at a time.
+fn store_staged(text: &mut String, kernel: &Kernel) -> fmt::Result {
+    let [rows, cols] = kernel.fragments();
+    writeln!(
+        text,
+        "    let lane = tid % 32u;\n    let own = tid / 32u * 256u;\n    let sixteen = 16u;"
+    )?;
+    for i in 0..rows {
+        for j in 0..cols {
+            writeln!(
+                text,
+                "    workgroupBarrier();\n    \
+                 coopStoreT(c_{i}_{j}, &stage[own], sixteen);\n    \
+                 workgroupBarrier();\n    \
+                 for (var e = lane; e < 256u; e += 32u) {{\n        \
+                 let row = at.row0 + sub_row + {}u + e / 16u;\n        \
+                 let col = at.col0 + sub_col + {}u + e % 16u;\n        \
+                 if (row < p.m && col < p.n) {{\n            \
+                 store_c(wg.z, row, col, stage[own + e]);\n        }}\n    }}",
+                i * 16,
+                j * 16
+            )?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,111 @@
+//! Where a workgroup works along K and in memory: text that the written-out kernels share.
+
+use crate::decide::Kernel;
+
+/// An operand's strides as text: numbers where they are known, else the parameters.
+pub(super) struct Strides {
+    /// Between rows of A, or columns of B.
+    pub(super) line: String,
+    /// Between steps along K.
+    pub(super) k: String,
+    /// Between matrices.
+    pub(super) batch: String,
+}
+
+impl Strides {
+    /// Those of A and of B.
+    pub(super) fn of(kernel: &Kernel) -> [Self; 2] {
+        let number = |value: u32| format!("{value}u");
+        match kernel.sizes {
+            Some(sizes) => {
+                let ([a_row, a_col, a_batch], [b_row, b_col, b_batch]) = (sizes.a, sizes.b);
+                [[a_row, a_col, a_batch], [b_col, b_row, b_batch]]
+                    .map(|s| s.map(number))
+                    .map(|[line, k, batch]| Self { line, k, batch })
+            }
+            None => [["p.a_row", "p.a_col", "p.a_batch"], ["p.b_col", "p.b_row", "p.b_batch"]]
+                .map(|s| s.map(str::to_owned))
+                .map(|[line, k, batch]| Self { line, k, batch }),
+        }
+    }
+}
+
+/// `factor` times a stride, multiplied here where the stride is a number: WGSL refuses constants that
+/// overflow, and strides count modulo 2³².
+pub(super) fn times(stride: &str, factor: u32) -> String {
+    match stride.strip_suffix('u').and_then(|digits| digits.parse::<u32>().ok()) {
+        Some(value) => format!("{}u", value.wrapping_mul(factor)),
+        None => format!("{factor}u * {stride}"),
+    }
+}
+
+/// A workgroup's part of K.
+pub(super) struct Slice {
+    /// K where it is known.
+    k: Option<u32>,
+    k_tile: u32,
+    sliced: bool,
+    /// Whether K is known to consist of whole strips, slices included.
+    pub(super) whole_strips: bool,
+}
+
+impl Slice {
+    pub(super) fn of(kernel: &Kernel) -> Self {
+        let k = kernel.sizes.map(|sizes| sizes.k);
+        Self {
+            k,
+            k_tile: kernel.k_tile,
+            sliced: kernel.slices.is_some(),
+            whole_strips: k.is_some_and(|k| k.is_multiple_of(kernel.k_tile)),
+        }
+    }
+
+    /// Whether there is known to be a whole strip that can be fetched again where no other follows.
+    pub(super) fn can_repeat(&self) -> bool {
+        self.whole_strips || (!self.sliced && self.k.is_some_and(|k| k > self.k_tile))
+    }
+
+    /// `at`, and the part of K: `k_begin` and `k_length`.
+    pub(super) fn part(&self) -> String {
+        let k = self.k.map_or_else(|| "p.k".to_owned(), |k| format!("{k}u"));
+        if self.sliced {
+            format!(
+                "    let at = Place(wg.z % p.batch, wg.y * BM, wg.x * BN, tid);\n    \
+                 let k_begin = wg.z / p.batch * SLICE_K;\n    \
+                 let k_length = min(SLICE_K, {k} - k_begin);\n"
+            )
+        } else {
+            format!(
+                "    let at = Place(wg.z, wg.y * BM, wg.x * BN, tid);\n    \
+                 let k_begin = 0u;\n    let k_length = {k};\n"
+            )
+        }
+    }
+
+    /// The same, and `strips`; `cut_k` and `cut_left` where K may cut a strip short, which is then
+    /// the first that is fetched.
+    pub(super) fn opening(&self) -> String {
+        let mut text = self.part() + "    let strips = (k_length + KT - 1u) / KT;\n";
+        if !self.whole_strips {
+            text.push_str(
+                "    let cut_k = k_begin + (strips - 1u) * KT;\n    \
+                 let cut_left = k_begin + k_length - cut_k;\n",
+            );
+        }
+        text
+    }
+
+    /// First step of strip t + 1, of which there is one. Strips follow the one that K may cut short.
+    pub(super) const fn next(&self) -> &'static str {
+        if self.whole_strips { "k_begin + (t + 1u) * KT" } else { "k_begin + t * KT" }
+    }
+
+    /// The same, or of a whole strip where none follows.
+    pub(super) const fn next_or_repeated(&self) -> &'static str {
+        if self.whole_strips {
+            "k_begin + min(t + 1u, strips - 1u) * KT"
+        } else {
+            "k_begin + min(t, strips - 2u) * KT"
+        }
+    }
+}

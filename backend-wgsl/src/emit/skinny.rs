@@ -1,0 +1,341 @@
+//! The skinny kernel: a C of few rows or few columns.
+//!
+//! The operand with many lines is read once and from global memory straight to registers, so memory
+//! bandwidth is the limit; nothing of it is shared between threads. Which way its lines lie decides
+//! how threads share the work:
+//!
+//! ```text
+//! across   lines are neighbours in memory:   8 threads side by side own 4 lines each; groups of 8
+//!          take every GROUPS-th quad of steps along K and add up through workgroup memory
+//! along    steps are neighbours in memory:   a team of threads owns LINES lines, each thread every
+//!          TEAM-th quad of steps, and the team adds up by a subgroup reduction, or without
+//!          subgroups through workgroup memory
+//! ```
+//!
+//! A quad is four steps along K. Several quads are fetched before the first is used, because a
+//! thread that waits for one load at a time leaves the memory idle.
+
+use core::fmt::{self, Write as _};
+
+use lapidary_core::ElementType;
+
+use super::access;
+use super::place::{Slice, Strides, times};
+use crate::decide::{Fetch, Kernel, Skinny, Team};
+
+/// The kernel's body; empty for a kernel of another kind.
+pub(super) fn body(kernel: &Kernel, operand: ElementType) -> String {
+    let Some(skinny) = kernel.skinny else {
+        return String::new();
+    };
+    let mut text = access::unpack(operand).to_owned();
+    let [strides_a, strides_b] = Strides::of(kernel);
+    let a = Side { name: 'a', size: 'm', origin: "at.row0", fetch: kernel.a, strides: strides_a };
+    let b = Side { name: 'b', size: 'n', origin: "at.col0", fetch: kernel.b, strides: strides_b };
+    let (few, many) = if skinny.few_rows { (a, b) } else { (b, a) };
+    // Writing to a String cannot fail.
+    let _ = loads(&mut text, operand, &few)
+        .and_then(|()| loads(&mut text, operand, &many))
+        .and_then(|()| match skinny.team {
+            Team::Across { lanes, groups } => {
+                across(&mut text, kernel, &skinny, &few, &many, [lanes, groups])
+            }
+            Team::Along { threads, lines, subgroup } => {
+                let team = Along { threads, lines, subgroup };
+                along(&mut text, kernel, &skinny, &few, &many, &team)
+            }
+        });
+    text
+}
+
+/// One operand.
+struct Side {
+    name: char,
+    size: char,
+    origin: &'static str,
+    fetch: Fetch,
+    strides: Strides,
+}
+
+impl Side {
+    /// Index of element (0, 0) of the matrix.
+    fn base(&self) -> String {
+        format!("p.{}_base + at.batch * {}", self.name, self.strides.batch)
+    }
+}
+
+/// `a_at`, one element, and `a_four`, four neighbours along the axis that is fetched along.
+fn loads(text: &mut String, operand: ElementType, side: &Side) -> fmt::Result {
+    let name = side.name;
+    let data = format!("{name}_data");
+    let element = access::element_at(operand, &data, side.fetch.width);
+    writeln!(text, "fn {name}_at(i: u32) -> Elem {{\n    return {element};\n}}\n")?;
+    let near = if side.fetch.along_k { &side.strides.k } else { &side.strides.line };
+    let four = if side.fetch.width == 4 {
+        access::four_at(operand, &data)
+    } else {
+        let elements: Vec<_> =
+            (0..4).map(|e| format!("{name}_at(i + {})", times(near, e))).collect();
+        format!("vec4<Elem>({})", elements.join(", "))
+    };
+    writeln!(text, "fn {name}_four(i: u32) -> vec4<Elem> {{\n    return {four};\n}}\n")
+}
+
+/// Four steps along K of the few side's line `r`, from step `k` on.
+fn few_quad(few: &Side, r: u32, k: &str) -> String {
+    let name = few.name;
+    let at = format!("few + {} + ({k}) * {}", times(&few.strides.line, r), few.strides.k);
+    if few.fetch.along_k {
+        return format!("{name}_four({at})");
+    }
+    let steps: Vec<_> =
+        (0..4).map(|e| format!("{name}_at({at} + {})", times(&few.strides.k, e))).collect();
+    format!("vec4<Elem>({})", steps.join(", "))
+}
+
+fn opening(text: &mut String, kernel: &Kernel, few: &Side) -> fmt::Result {
+    writeln!(
+        text,
+        "@compute @workgroup_size(THREADS)\n\
+         fn main(\n    @builtin(workgroup_id) wg: vec3<u32>,\n    \
+         @builtin(local_invocation_index) tid: u32,\n) {{"
+    )?;
+    text.push_str(&Slice::of(kernel).part());
+    writeln!(text, "    let k_end = k_begin + k_length;\n    let few = {};", few.base())
+}
+
+/// Quads fetched before the first is used.
+const fn quads_in_flight(few: u32) -> u32 {
+    if few <= 4 { 4 } else { 2 }
+}
+
+fn across(
+    text: &mut String,
+    kernel: &Kernel,
+    skinny: &Skinny,
+    few: &Side,
+    many: &Side,
+    [lanes, groups]: [u32; 2],
+) -> fmt::Result {
+    let rows = skinny.few;
+    writeln!(text, "var<workgroup> part: array<vec4<Acc>, {}>;\n", lanes * groups)?;
+    opening(text, kernel, few)?;
+    let Side { name, size, origin, strides, .. } = many;
+    writeln!(
+        text,
+        "    let lane = tid % {lanes}u;\n    let group = tid / {lanes}u;\n    \
+         let line = {origin} + lane * 4u;"
+    )?;
+    // Lines outside the matrix read the last vector inside; single loads are clamped one by one.
+    if many.fetch.width == 4 {
+        writeln!(
+            text,
+            "    let many = {} + min(line, (p.{size} - 1u) / 4u * 4u) * {};",
+            many.base(),
+            strides.line
+        )?;
+    } else {
+        for e in 0..4 {
+            writeln!(
+                text,
+                "    let many_{e} = {} + min(line + {e}u, p.{size} - 1u) * {};",
+                many.base(),
+                strides.line
+            )?;
+        }
+    }
+    let step = |k: &str| {
+        let k = format!("({k}) * {}", strides.k);
+        if many.fetch.width == 4 {
+            format!("{name}_four(many + {k})")
+        } else {
+            let elements: Vec<_> = (0..4).map(|e| format!("{name}_at(many_{e} + {k})")).collect();
+            format!("vec4<Elem>({})", elements.join(", "))
+        }
+    };
+    for r in 0..rows {
+        writeln!(text, "    var c_{r} = vec4<Acc>();")?;
+    }
+    let flight = quads_in_flight(rows);
+    let stride = 4 * groups;
+    quad_loops(text, stride, flight, "group", |text, indent, quads| {
+        for q in 0..quads {
+            for e in 0..4 {
+                let load = step(&format!("k + {}u", q * stride + e));
+                writeln!(text, "{indent}let w_{q}_{e} = {load};")?;
+            }
+        }
+        for q in 0..quads {
+            for r in 0..rows {
+                let x = few_quad(few, r, &format!("k + {}u", q * stride));
+                writeln!(text, "{indent}let x_{q}_{r} = {x};")?;
+                for (e, lane) in ["x", "y", "z", "w"].into_iter().enumerate() {
+                    writeln!(text, "{indent}c_{r} += x_{q}_{r}.{lane} * w_{q}_{e};")?;
+                }
+            }
+        }
+        Ok(())
+    })?;
+    writeln!(text, "    if (group < k_end - rest) {{\n        let k = rest + group;")?;
+    writeln!(text, "        let w = {};", step("k"))?;
+    for r in 0..rows {
+        writeln!(
+            text,
+            "        c_{r} += {}_at(few + {} + k * {}) * w;",
+            few.name,
+            times(&few.strides.line, r),
+            few.strides.k
+        )?;
+    }
+    writeln!(text, "    }}")?;
+    for r in 0..rows {
+        writeln!(text, "    workgroupBarrier();\n    part[tid] = c_{r};")?;
+        writeln!(
+            text,
+            "    for (var half = {}u; half > 0u; half /= 2u) {{\n        workgroupBarrier();\n        \
+             if (group < half) {{\n            part[tid] += part[tid + half * {lanes}u];\n        }}\n    }}",
+            groups / 2
+        )?;
+        writeln!(text, "    if (group == 0u) {{")?;
+        for (e, lane) in ["x", "y", "z", "w"].into_iter().enumerate() {
+            let (few_line, line) = (format!("{r}u"), format!("line + {e}u"));
+            let (row, col) = place(skinny, &few_line, &line);
+            writeln!(
+                text,
+                "        if ({line} < p.{size}) {{\n            \
+                 store_c(wg.z, {row}, {col}, part[tid].{lane});\n        }}"
+            )?;
+        }
+        writeln!(text, "    }}")?;
+    }
+    writeln!(text, "}}")
+}
+
+/// Row and column of C for a line of the few and one of the many.
+fn place<'t>(skinny: &Skinny, few: &'t str, many: &'t str) -> (&'t str, &'t str) {
+    if skinny.few_rows { (few, many) } else { (many, few) }
+}
+
+/// The loops over quads: `flight` of them at a time, then one at a time; `rest` is the first step
+/// that belongs to no quad.
+fn quad_loops(
+    text: &mut String,
+    stride: u32,
+    flight: u32,
+    first: &str,
+    mut body: impl FnMut(&mut String, &str, u32) -> fmt::Result,
+) -> fmt::Result {
+    let round = stride * flight;
+    writeln!(
+        text,
+        "    let whole = k_begin + k_length / {round}u * {round}u;\n    \
+         let rest = k_begin + k_length / 4u * 4u;\n    \
+         for (var k = k_begin + {first} * 4u; k < whole; k += {round}u) {{"
+    )?;
+    body(text, "        ", flight)?;
+    writeln!(text, "    }}\n    for (var k = whole + {first} * 4u; k < rest; k += {stride}u) {{")?;
+    body(text, "        ", 1)?;
+    writeln!(text, "    }}")
+}
+
+/// How a team shares lines along K.
+struct Along {
+    threads: u32,
+    lines: u32,
+    subgroup: bool,
+}
+
+fn along(
+    text: &mut String,
+    kernel: &Kernel,
+    skinny: &Skinny,
+    few: &Side,
+    many: &Side,
+    team: &Along,
+) -> fmt::Result {
+    let Along { threads, lines, subgroup } = *team;
+    let rows = skinny.few;
+    if !subgroup {
+        writeln!(text, "var<workgroup> part: array<Acc, {}>;\n", kernel.threads())?;
+    }
+    opening(text, kernel, few)?;
+    let Side { name, size, origin, strides, .. } = many;
+    writeln!(
+        text,
+        "    let lane = tid % {threads}u;\n    let line = {origin} + tid / {threads}u * {lines}u;"
+    )?;
+    for l in 0..lines {
+        writeln!(
+            text,
+            "    let many_{l} = {} + min(line + {l}u, p.{size} - 1u) * {};",
+            many.base(),
+            strides.line
+        )?;
+        for r in 0..rows {
+            writeln!(text, "    var c_{l}_{r} = Acc(0);")?;
+        }
+    }
+    let flight = quads_in_flight(rows);
+    let stride = 4 * threads;
+    quad_loops(text, stride, flight, "lane", |text, indent, quads| {
+        for q in 0..quads {
+            for l in 0..lines {
+                writeln!(
+                    text,
+                    "{indent}let w_{q}_{l} = {name}_four(many_{l} + (k + {}u) * {});",
+                    q * stride,
+                    strides.k
+                )?;
+            }
+        }
+        for q in 0..quads {
+            for r in 0..rows {
+                let x = few_quad(few, r, &format!("k + {}u", q * stride));
+                writeln!(text, "{indent}let x_{q}_{r} = {x};")?;
+                for l in 0..lines {
+                    writeln!(text, "{indent}c_{l}_{r} += dot(w_{q}_{l}, x_{q}_{r});")?;
+                }
+            }
+        }
+        Ok(())
+    })?;
+    writeln!(text, "    if (lane < k_end - rest) {{\n        let k = rest + lane;")?;
+    for l in 0..lines {
+        writeln!(text, "        let w_{l} = {name}_at(many_{l} + k * {});", strides.k)?;
+        for r in 0..rows {
+            writeln!(
+                text,
+                "        c_{l}_{r} += {}_at(few + {} + k * {}) * w_{l};",
+                few.name,
+                times(&few.strides.line, r),
+                few.strides.k
+            )?;
+        }
+    }
+    writeln!(text, "    }}")?;
+    for l in 0..lines {
+        for r in 0..rows {
+            if subgroup {
+                writeln!(text, "    let sum_{l}_{r} = subgroupAdd(c_{l}_{r});")?;
+            } else {
+                writeln!(
+                    text,
+                    "    workgroupBarrier();\n    part[tid] = c_{l}_{r};\n    \
+                     for (var half = {}u; half > 0u; half /= 2u) {{\n        workgroupBarrier();\n        \
+                     if (lane < half) {{\n            part[tid] += part[tid + half];\n        }}\n    }}\n    \
+                     let sum_{l}_{r} = part[tid];",
+                    threads / 2
+                )?;
+            }
+            let few_line = format!("{r}u");
+            let line = format!("line + {l}u");
+            let (row, col) = place(skinny, &few_line, &line);
+            writeln!(
+                text,
+                "    if (lane == 0u && {line} < p.{size}) {{\n        \
+                 store_c(wg.z, {row}, {col}, sum_{l}_{r});\n    }}"
+            )?;
+        }
+    }
+    writeln!(text, "}}")
+}

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""Times cuBLAS through PyTorch on the shapes of docs/speed.md, one CSV row a shape.
+
+Needs PyTorch with CUDA and an NVIDIA GPU. TF32 is off. Each figure is the median of REPEATS replays
+of a CUDA graph of CALLS products, after at least 250 ms of warm-up; inputs are random.
+"""
+
+import statistics
+import sys
+import time
+
+import torch
+
+REPEATS = 15
+SHAPES = [
+    ("f32", 1024, 1024, 1024, 1), ("f32", 2048, 2048, 2048, 1), ("f32", 4096, 4096, 4096, 1),
+    ("f32", 8192, 8192, 8192, 1), ("f32", 1000, 1000, 1000, 1), ("f32", 4095, 4097, 4099, 1),
+    ("f32", 105, 384, 1536, 1), ("f32", 64, 64, 262144, 1), ("f32", 262144, 64, 64, 1),
+    ("f32", 64, 64, 64, 512), ("f32", 1, 4096, 4096, 1), ("f32", 16, 4096, 4096, 1),
+    ("f32", 64, 4096, 4096, 1), ("f16", 1024, 1024, 1024, 1), ("f16", 2048, 2048, 2048, 1),
+    ("f16", 4096, 4096, 4096, 1), ("f16", 8192, 8192, 8192, 1), ("f16", 1, 4096, 4096, 1),
+    ("f16", 16, 4096, 4096, 1), ("f16", 64, 4096, 4096, 1),
+]
+TYPES = {"f32": torch.float32, "f16": torch.float16}
+
+
+def seconds(dtype, m, n, k, batch):
+    """Seconds of one product, K x N stored row-major."""
+    shape = (lambda r, c: (r, c)) if batch == 1 else (lambda r, c: (batch, r, c))
+    a = torch.rand(shape(m, k), device="cuda").mul_(2).sub_(1).to(dtype)
+    b = torch.rand(shape(k, n), device="cuda").mul_(2).sub_(1).to(dtype)
+    c = torch.empty(shape(m, n), device="cuda", dtype=dtype)
+    calls = max(2, min(50, int(2e12 / (2.0 * m * n * k * batch))))
+    torch.matmul(a, b, out=c)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(calls):
+            torch.matmul(a, b, out=c)
+    start = time.time()
+    while time.time() - start < 0.25:
+        graph.replay()
+        torch.cuda.synchronize()
+    times = []
+    for _ in range(REPEATS):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        graph.replay()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(begin.elapsed_time(end) * 1e-3 / calls)
+    return statistics.median(times)
+
+
+def main():
+    torch.backends.cuda.matmul.allow_tf32 = False
+    wanted = sys.argv[1:]
+    print("library,dtype,m,n,k,batch,us,tflops,device")
+    for name, m, n, k, batch in SHAPES:
+        if wanted and name not in wanted:
+            continue
+        s = seconds(TYPES[name], m, n, k, batch)
+        rate = 2.0 * m * n * k * batch / s / 1e12
+        device = torch.cuda.get_device_name()
+        print(f"cublas,{name},{m},{n},{k},{batch},{s * 1e6:.2f},{rate:.2f},{device}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
