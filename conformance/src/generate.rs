@@ -251,6 +251,9 @@ fn compose(adapter: &dyn Adapter, build: Build, place: usize, index: usize) -> O
         case.problem.validate().is_ok()
             && !matches!(adapter.expect(&build.kernel, &case, spec.route), Expectation::Runs)
     };
+    if refused(&spec) && build.kernel == KernelChoice::Skinny && !index.is_multiple_of(8) {
+        return None;
+    }
     if refused(&spec) && !index.is_multiple_of(8) {
         spec.layouts[0] = Arrangement::Aligned;
         if refused(&spec) {

@@ -1,14 +1,17 @@
 //! The WGSL backend's adapter.
 
-use lapidary_core::policy::{KernelConfig, RegisterPrefetch, VectorFma, VectorMac};
 use lapidary_core::testing::Case;
 use lapidary_core::{Backend, DeviceInfo, ElementType, Error, KernelChoice};
+use lapidary_wgsl::decide;
 use lapidary_wgsl::{ShaderRewrite, Wgsl, WgslOptions};
 
 use super::{
     Adapter, Executed, Expectation, Job, Order, Promises, Refusal, Types, execute_on, has_vectors,
 };
 use crate::spec::{Route, Spec};
+
+/// Rows or columns that the skinny kernel computes at most.
+const SKINNY: usize = 16;
 
 /// A device for WGSL, and the same adapter with the workgroups of every dispatch reversed.
 #[derive(Clone, Debug)]
@@ -110,31 +113,32 @@ impl Adapter for WgslAdapter {
         let [operand, ..] = types.elements;
         let mut all = vec![KernelChoice::Auto];
         all.extend(KernelChoice::all_steps(operand));
-        let own = match operand.accumulator() {
-            ElementType::I32 => [
-                KernelConfig::of::<RegisterPrefetch<64, 64, 16>, VectorMac<8, 8>>(),
-                KernelConfig::of::<RegisterPrefetch<128, 128, 16>, VectorMac<8, 16>>(),
-            ],
-            _ => [
-                KernelConfig::of::<RegisterPrefetch<64, 64, 16>, VectorFma<8, 8>>(),
-                KernelConfig::of::<RegisterPrefetch<128, 128, 16>, VectorFma<8, 16>>(),
-            ],
+        all.push(KernelChoice::Skinny);
+        let mut blocks = match operand.accumulator() {
+            ElementType::I32 => [decide::integer_blocks(), decide::dot4_blocks()].concat(),
+            _ => decide::float_blocks().to_vec(),
         };
-        // The two differ in sizes alone, and take a software device seconds to compile: the larger one
-        // is left to the types that name it.
-        let both = !self.is_software() || matches!(operand, ElementType::F32 | ElementType::I8);
-        all.extend(own.into_iter().take(1 + usize::from(both)).map(KernelChoice::Policy));
+        // They take a software device seconds to compile: all of them are met by one type, and one by
+        // each of the others.
+        if self.is_software() && !matches!(operand, ElementType::F32 | ElementType::I8) {
+            blocks.truncate(1);
+        }
+        if self.device.limits().cooperative && operand == ElementType::F16 {
+            blocks.extend(decide::cooperative_blocks());
+        }
+        all.extend(blocks.iter().map(|block| KernelChoice::Policy(block.config)));
         all
     }
 
     fn kernel_names(&self) -> Vec<String> {
-        let mut names: Vec<String> = [ElementType::F32, ElementType::I8]
+        let mut names: Vec<String> = [ElementType::F32, ElementType::F16, ElementType::I8]
             .into_iter()
+            .filter(|operand| self.info().elements.contains(operand))
             .flat_map(|operand| self.kernels(Types::of(operand, operand, operand.accumulator())))
-            .filter(|kernel| *kernel != KernelChoice::Auto)
+            .filter(|kernel| !matches!(kernel, KernelChoice::Auto | KernelChoice::Skinny))
             .map(KernelChoice::name)
             .collect();
-        names.push("epilogue_only".into());
+        names.extend(["epilogue_only", "skinny along*", "skinny across*"].map(str::to_owned));
         names.sort();
         names.dedup();
         names
@@ -148,6 +152,12 @@ impl Adapter for WgslAdapter {
         let types = [problem.a, problem.b, problem.c];
         if !self.types().contains(&Types::of(types[0], types[1], types[2])) {
             return Expectation::Refused(Refusal::ElementType);
+        }
+        if *kernel == KernelChoice::Skinny
+            && problem.m.min(problem.n) > SKINNY
+            && problem.reads_factors()
+        {
+            return Expectation::Refused(Refusal::KernelUnsuitable);
         }
         // Vectors of A start at multiples of the width, in a row whose elements are neighbours.
         if let KernelChoice::Vectorized { width } = *kernel
