@@ -38,6 +38,9 @@ pub struct WgslOptions {
     /// is nowhere: nothing is read, and the same problem always gets the same kernel.
     #[cfg(feature = "tune")]
     pub tune_cache: Option<crate::tune::TuneCache>,
+    /// What a test changes in shaders; `checked` counts as true then. The default is nothing.
+    #[cfg(feature = "testing")]
+    pub rewrite: Option<crate::ShaderRewrite>,
 }
 
 impl Default for WgslOptions {
@@ -54,6 +57,8 @@ impl Default for WgslOptions {
             timeout: Duration::from_secs(300),
             #[cfg(feature = "tune")]
             tune_cache: None,
+            #[cfg(feature = "testing")]
+            rewrite: None,
         }
     }
 }
@@ -78,6 +83,14 @@ impl WgslOptions {
     #[must_use]
     pub fn tune_cache(mut self, cache: crate::tune::TuneCache) -> Self {
         self.tune_cache = Some(cache);
+        self
+    }
+
+    /// Changes shaders before they are compiled.
+    #[cfg(feature = "testing")]
+    #[must_use]
+    pub fn rewrite(mut self, rewrite: crate::ShaderRewrite) -> Self {
+        self.rewrite = Some(rewrite);
         self
     }
 
@@ -122,6 +135,8 @@ pub(crate) struct Inner {
     pub(crate) dummy: wgpu::Buffer,
     info: wgpu::AdapterInfo,
     checked: bool,
+    #[cfg(feature = "testing")]
+    rewrite: Option<crate::ShaderRewrite>,
     layouts: [Layouts; 2],
     /// Pipelines by module text. WGSL is the key because it is what decides the result.
     pipelines: Mutex<HashMap<String, wgpu::ComputePipeline>>,
@@ -233,6 +248,10 @@ impl Wgsl {
             (layouts, dummy)
         })?;
         tracing::debug!(device = name, ?limits, "device opened");
+        #[cfg(feature = "testing")]
+        let checked = options.checked || options.rewrite.is_some();
+        #[cfg(not(feature = "testing"))]
+        let checked = options.checked;
         Ok(Self {
             inner: Arc::new(Inner {
                 id: OPENED.fetch_add(1, Ordering::Relaxed),
@@ -245,7 +264,9 @@ impl Wgsl {
                 tune_cache: options.tune_cache.clone(),
                 dummy,
                 info,
-                checked: options.checked,
+                checked,
+                #[cfg(feature = "testing")]
+                rewrite: options.rewrite.clone(),
                 layouts,
                 pipelines: Mutex::default(),
                 lost,
@@ -343,6 +364,11 @@ impl Inner {
         source: String,
         access: Access,
     ) -> Result<wgpu::ComputePipeline, Error> {
+        #[cfg(feature = "testing")]
+        let source = match &self.rewrite {
+            Some(rewrite) => rewrite.apply(&source),
+            None => source,
+        };
         let mut pipelines = self.pipelines.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pipeline) = pipelines.get(&source) {
             return Ok(pipeline.clone());
@@ -356,7 +382,7 @@ impl Inner {
             let module = if self.checked {
                 self.device.create_shader_module(descriptor)
             } else {
-                // SAFETY: the text is this crate's own. Every load and store of a binding is
+                // SAFETY: the text is this crate's own, unchanged. Every load and store of a binding is
                 // guarded by the sizes in the uniform block, which the host has checked against the
                 // bindings; workgroup-memory indices are below constants; every loop counts up to a
                 // bound. The conformance tests run the same kernels with checks on.

@@ -1,6 +1,7 @@
 //! The command `lapidary`: what the machine can do, products of matrices in files, and emulated code
 //! objects.
 
+mod conformance;
 mod devices;
 mod emulate;
 mod failure;
@@ -37,6 +38,7 @@ enum Command {
     Run(Box<run::Arguments>),
     Tune(tune::Arguments),
     Emulate(Box<emulate::Arguments>),
+    Conformance(Box<conformance::Arguments>),
 }
 
 fn main() -> ExitCode {
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::run(&arguments),
         Command::Tune(arguments) => tune::run(&arguments),
         Command::Emulate(arguments) => emulate::run(&arguments),
+        Command::Conformance(arguments) => conformance::run(&arguments),
     };
     result.unwrap_or_else(|failure: Failure| {
         complain(&format!("error: {failure}"));
