@@ -119,7 +119,7 @@ mod tests {
         let base = Problem::new(512, 512, 512);
         let longer = base.clone().a_layout(Layout { row_stride: 1024, ..base.a_layout });
         assert_eq!(of(&longer), of(&base));
-        assert_eq!(of(&base.clone().alpha(2.0)), of(&base.clone().alpha(3.0)));
+        assert_eq!(of(&base.clone().alpha(2.0)), of(&base.alpha(3.0)));
         // The stride of an axis of one element is never used.
         let row = Problem::new(1, 512, 512);
         assert_eq!(of(&row.clone().a_layout(Layout { row_stride: 7, ..row.a_layout })), of(&row));
