@@ -130,7 +130,8 @@ impl Wgsl {
             if let Some(kernel) = &plan.decision.kernel {
                 self.multiply_pipeline(&plan, kernel, multiply_access(kernel))?;
             }
-            self.finish_pipeline(&plan, Access::ReadOnlyInputs)?;
+            let rows = plan.decision.packs_rows();
+            self.finish_pipeline(&plan, rows, Access::ReadOnlyInputs)?;
         }
         Ok(plan)
     }
@@ -146,10 +147,12 @@ impl Wgsl {
         self.inner.pipeline(&kernel.name, source, access)
     }
 
-    /// The pass from raw sums, or from nothing, to C; `None` where the kernel stores C itself.
+    /// The pass from raw sums, or from nothing, to C, whose rows are or are not whole words; `None`
+    /// where the kernel stores C itself.
     pub(crate) fn finish_pipeline(
         &self,
         plan: &WgslPlan,
+        rows: bool,
         access: Access,
     ) -> Result<Option<wgpu::ComputePipeline>, Error> {
         let Decision { traits, store, .. } = &plan.decision;
@@ -160,6 +163,7 @@ impl Wgsl {
                 let groups = plan.decision.reduce_groups();
                 ("reduce", emit::reduce(traits, slices, groups, access))
             }
+            Store::Packed if rows => ("pack_rows", emit::pack_rows(traits, slices, access)),
             _ => ("pack_output", emit::pack_output(traits, slices, *store, access)),
         };
         self.inner.pipeline(label, source, access).map(Some)
