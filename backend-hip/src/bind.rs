@@ -2,16 +2,13 @@
 
 use lapidary_core::{ElementType, Problem};
 
-use crate::decide::{AWay, Product, StoreWay, step_params};
+use crate::decide::{AWay, MATRICES_A_LAUNCH, Product, StoreWay, step_params};
 use crate::device::Kernel;
 use crate::pack::PackedPlace;
 use crate::passes::{PackAArgs, PackScalesArgs, StoreArgs, StoreConfig};
 use crate::plan::HipPlan;
 use crate::preshuffle::{Args, PreshuffleConfig};
 use crate::steps::Params;
-
-/// Matrices of one launch: HIP's limit along y and z.
-const MATRICES_A_LAUNCH: usize = 65536;
 
 /// Device addresses of a product's operands; 0 for what it does not read.
 #[derive(Clone, Copy, Debug, Default)]

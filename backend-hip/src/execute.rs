@@ -8,7 +8,7 @@ use lapidary_core::{
 };
 
 use crate::bind::{self, Bound, Place};
-use crate::decide::{Asked, Product, StoreWay};
+use crate::decide::{Asked, MATRICES_A_LAUNCH, Product, StoreWay};
 use crate::device::{Hip, Kernel};
 use crate::pack::HipPackedB;
 use crate::passes::StoreConfig;
@@ -16,9 +16,6 @@ use crate::plan::HipPlan;
 use crate::preshuffle::{Launch, PackArgs, PackedLayout};
 use crate::runtime::{Event, KernelLaunch};
 use crate::tensor::{HipTensor, Memory};
-
-/// Matrices that one launch of B's pass takes.
-const MATRICES_A_LAUNCH: usize = 65536;
 
 impl Hip {
     /// Enqueues a launch of workgroups along x.

@@ -98,12 +98,8 @@ impl HipPackedB {
 /// The form that a step's B takes.
 fn rows(problem: &Problem) -> Form {
     let Problem { k, n, batch, .. } = *problem;
-    Form::Rows { k, n, batch, row: pack_rows(problem).row_bytes(n) / problem.b.size() }
-}
-
-/// The pass that gives B rows without gaps: B's rows are copied as A's are.
-fn pack_rows(problem: &Problem) -> PackAConfig {
-    PackAConfig { target: crate::target::Target::Gfx942, element: problem.b, lanes_along_m: false }
+    let row = problem.b.bytes_for(n).next_multiple_of(16) / problem.b.size();
+    Form::Rows { k, n, batch, row }
 }
 
 impl Hip {
@@ -151,7 +147,9 @@ impl Hip {
             self.launch_pack_b(plan, &layout, from, memory.address)?;
             return Ok(HipPackedB { memory: Some(memory), form: Form::Preshuffled(layout) });
         }
-        let config = PackAConfig { target: self.target(), ..pack_rows(problem) };
+        // B's rows are copied as A's are.
+        let config =
+            PackAConfig { target: self.target(), element: problem.b, lanes_along_m: false };
         let row_bytes = config.row_bytes(problem.n);
         let bytes = row_bytes as u64 * problem.k as u64 * problem.batch as u64;
         let memory = Memory::allocate(self, bytes, "packed B")?;

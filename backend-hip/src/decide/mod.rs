@@ -22,6 +22,9 @@ use crate::target::Target;
 pub use preshuffle::PreshuffleProduct;
 pub(crate) use step::params as step_params;
 
+/// Matrices of one launch: HIP's limit along y and z.
+pub(crate) const MATRICES_A_LAUNCH: usize = 65536;
+
 /// What decisions depend on besides the problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(clippy::exhaustive_structs, reason = "plain data that callers fill in")]
@@ -254,3 +257,6 @@ fn sums_of(problem: &Problem) -> Sums {
 fn config_error(config: &PreshuffleConfig, error: &crate::preshuffle::ConfigError) -> Error {
     unsuitable(config.to_string(), error)
 }
+
+#[cfg(test)]
+mod tests;

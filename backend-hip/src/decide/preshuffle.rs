@@ -4,8 +4,8 @@ use lapidary_core::{ElementType, Error, MatrixKernel, Movement, Operand, PlanSum
 
 use super::operands::{RowsOfA, rows_of_a, rows_of_c};
 use super::{
-    AWay, Decision, DeviceFacts, Product, StoreWay, config_error, describe_store, store_pass,
-    sums_bytes, sums_of, too_large, traits, unsuitable, why_store_pass,
+    AWay, Decision, DeviceFacts, MATRICES_A_LAUNCH, Product, StoreWay, config_error,
+    describe_store, store_pass, sums_bytes, sums_of, too_large, traits, unsuitable, why_store_pass,
 };
 use crate::passes::{PackAArgs, PackAConfig, PackScalesArgs, Sums};
 use crate::preshuffle::{
@@ -16,9 +16,6 @@ use crate::preshuffle::{
 /// Columns of C up to which an unaligned A is copied in place, shifted. Each tile along N shifts A
 /// again; past a few of them one pass that aligns A costs less.
 const GUARDED_COLUMNS: usize = 1024;
-
-/// Matrices of one launch: HIP's limit along y.
-pub(crate) const MATRICES_A_LAUNCH: usize = 65536;
 
 /// A configuration, and how far it may change with the addresses of the operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +113,8 @@ pub(super) fn decide(
         }
     };
     let layout = packed_layout(problem, &config).ok_or_else(|| too_large(problem))?;
-    let pack_b = PackArgs::sizes(&layout).and_then(|args| args.launch(layout.batch.min(65536)));
+    let pack_b =
+        PackArgs::sizes(&layout).and_then(|args| args.launch(layout.batch.min(MATRICES_A_LAUNCH)));
     summary.dispatches.push(pack_b.ok_or_else(|| too_large(problem))?.grid);
     scratch +=
         layout.matrix_bytes().ok_or_else(|| too_large(problem))? as u64 * layout.batch as u64;

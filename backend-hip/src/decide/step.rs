@@ -107,7 +107,7 @@ pub(crate) fn params(problem: &Problem) -> Option<Params> {
         m: to(problem.m)?,
         n: to(problem.n)?,
         k: to(problem.k)?,
-        batch: to(problem.batch)?.min(super::preshuffle::MATRICES_A_LAUNCH as u32),
+        batch: to(problem.batch)?.min(super::MATRICES_A_LAUNCH as u32),
         alpha: problem.alpha as f32,
         beta: problem.beta as f32,
         ..Params::default()

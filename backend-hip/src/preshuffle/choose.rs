@@ -129,7 +129,9 @@ fn tile(
         ));
         return ([tile_m, tile_n, elements(strip, tile_m)], ACopy::Synchronous);
     }
-    if class.m >= 4096 && config.target == Target::Gfx950 && class.a_aligned {
+    // Block scales of 128 rows would pass the architectural registers.
+    let wide = config.target == Target::Gfx950 && class.a_aligned && !class.block_scaled;
+    if class.m >= 4096 && wide {
         reasons.push(
             "128x256 with direct copy: enough rows to halve the traffic of B, and 16 bytes a lane past the registers"
                 .into(),
