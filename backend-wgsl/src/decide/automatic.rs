@@ -83,7 +83,7 @@ pub fn integer_blocks() -> [BlockRow; 2] {
 #[must_use]
 pub fn dot4_blocks() -> [BlockRow; 2] {
     [
-        BlockRow::new::<RegisterPrefetch<128, 128, 64>, VectorDot4<8, 8>>(2, 2.1, 0.7, 5.0),
+        BlockRow::new::<RegisterPrefetch<128, 128, 64>, VectorDot4<8, 8>>(2, 2.0, 0.7, 5.0),
         BlockRow::new::<RegisterPrefetch<64, 64, 64>, VectorDot4<8, 8>>(5, 2.1, 0.31, 5.0),
     ]
 }
