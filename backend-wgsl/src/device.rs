@@ -31,6 +31,9 @@ pub struct WgslOptions {
     pub tuning: Option<Tuning>,
     /// How long to wait for one submission before it counts as hung. The default is 5 minutes.
     pub timeout: Duration,
+    /// What a test changes in shaders; `checked` counts as true then. The default is nothing.
+    #[cfg(feature = "testing")]
+    pub rewrite: Option<crate::ShaderRewrite>,
 }
 
 impl Default for WgslOptions {
@@ -45,6 +48,8 @@ impl Default for WgslOptions {
                 | wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX,
             tuning: None,
             timeout: Duration::from_secs(300),
+            #[cfg(feature = "testing")]
+            rewrite: None,
         }
     }
 }
@@ -61,6 +66,14 @@ impl WgslOptions {
     #[must_use]
     pub fn checked(mut self, checked: bool) -> Self {
         self.checked = checked;
+        self
+    }
+
+    /// Changes shaders before they are compiled.
+    #[cfg(feature = "testing")]
+    #[must_use]
+    pub fn rewrite(mut self, rewrite: crate::ShaderRewrite) -> Self {
+        self.rewrite = Some(rewrite);
         self
     }
 
@@ -103,6 +116,8 @@ pub(crate) struct Inner {
     pub(crate) dummy: wgpu::Buffer,
     info: wgpu::AdapterInfo,
     checked: bool,
+    #[cfg(feature = "testing")]
+    rewrite: Option<crate::ShaderRewrite>,
     layouts: [Layouts; 2],
     /// Pipelines by module text. WGSL is the key because it is what decides the result.
     pipelines: Mutex<HashMap<String, wgpu::ComputePipeline>>,
@@ -178,7 +193,7 @@ impl Wgsl {
         if let Some(tuning) = options.tuning {
             limits.tuning = tuning;
         }
-        Self::assemble(device, queue, limits, options.checked, options.timeout, lost)
+        Self::assemble(device, queue, limits, options, lost)
     }
 
     /// Uses a device that the program already has. Its error handlers are left alone.
@@ -191,15 +206,14 @@ impl Wgsl {
     pub fn from_device(device: wgpu::Device, queue: wgpu::Queue) -> Result<Self, Error> {
         let options = WgslOptions::default();
         let limits = DeviceLimits::of(&device);
-        Self::assemble(device, queue, limits, options.checked, options.timeout, Arc::default())
+        Self::assemble(device, queue, limits, &options, Arc::default())
     }
 
     fn assemble(
         device: wgpu::Device,
         queue: wgpu::Queue,
         limits: DeviceLimits,
-        checked: bool,
-        timeout: Duration,
+        options: &WgslOptions,
         lost: Arc<Mutex<Option<String>>>,
     ) -> Result<Self, Error> {
         let info = device.adapter_info();
@@ -216,6 +230,10 @@ impl Wgsl {
             (layouts, dummy)
         })?;
         tracing::debug!(device = name, ?limits, "device opened");
+        #[cfg(feature = "testing")]
+        let checked = options.checked || options.rewrite.is_some();
+        #[cfg(not(feature = "testing"))]
+        let checked = options.checked;
         Ok(Self {
             inner: Arc::new(Inner {
                 id: OPENED.fetch_add(1, Ordering::Relaxed),
@@ -223,10 +241,12 @@ impl Wgsl {
                 queue,
                 limits,
                 name,
-                timeout,
+                timeout: options.timeout,
                 dummy,
                 info,
                 checked,
+                #[cfg(feature = "testing")]
+                rewrite: options.rewrite.clone(),
                 layouts,
                 pipelines: Mutex::default(),
                 lost,
@@ -319,6 +339,11 @@ impl Inner {
         source: String,
         access: Access,
     ) -> Result<wgpu::ComputePipeline, Error> {
+        #[cfg(feature = "testing")]
+        let source = match &self.rewrite {
+            Some(rewrite) => rewrite.apply(&source),
+            None => source,
+        };
         let mut pipelines = self.pipelines.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pipeline) = pipelines.get(&source) {
             return Ok(pipeline.clone());
@@ -332,7 +357,7 @@ impl Inner {
             let module = if self.checked {
                 self.device.create_shader_module(descriptor)
             } else {
-                // SAFETY: the text is this crate's own. Every load and store of a binding is
+                // SAFETY: the text is this crate's own, unchanged. Every load and store of a binding is
                 // guarded by the sizes in the uniform block, which the host has checked against the
                 // bindings; workgroup-memory indices are below constants; every loop counts up to a
                 // bound. The conformance tests run the same kernels with checks on.

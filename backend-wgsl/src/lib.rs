@@ -31,6 +31,8 @@ mod limits;
 mod pack;
 mod params;
 mod plan;
+#[cfg(feature = "testing")]
+mod rewrite;
 mod tensor;
 
 pub use adapter::{AdapterChoice, AdapterReport};
@@ -39,6 +41,8 @@ pub use execute::Timing;
 pub use limits::DeviceLimits;
 pub use pack::WgslPackedB;
 pub use plan::WgslPlan;
+#[cfg(feature = "testing")]
+pub use rewrite::{SHADERS, ShaderRewrite};
 pub use tensor::WgslTensor;
 
 pub use lapidary_core as core;

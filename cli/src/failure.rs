@@ -25,6 +25,30 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Emulate(#[from] EmulateError),
 
+    /// Conformance cases that cannot be read.
+    #[error(transparent)]
+    Cases(#[from] lapidary_conformance::file::FileError),
+
+    /// Bugs that cannot be planted.
+    #[error(transparent)]
+    Plant(#[from] lapidary_conformance::planted::PlantError),
+
+    /// A conformance run that would check nothing.
+    #[error("nothing to check: {reason}")]
+    NothingToCheck {
+        /// Why.
+        reason: String,
+    },
+
+    /// A report that cannot be written.
+    #[error("{file}: {error}")]
+    Report {
+        /// The file.
+        file: String,
+        /// What the system says.
+        error: std::io::Error,
+    },
+
     /// An array of the wrong number of dimensions.
     #[error("{operand} ({file}) has {found} dimensions, expected {expected}")]
     Dimensions {
@@ -118,6 +142,10 @@ impl Failure {
             ),
             Self::Print(_) => true,
             Self::Emulate(_)
+            | Self::Cases(_)
+            | Self::Plant(_)
+            | Self::NothingToCheck { .. }
+            | Self::Report { .. }
             | Self::Dimensions { .. }
             | Self::Lossy { .. }
             | Self::UnusedC

@@ -1,6 +1,7 @@
 //! The command `lapidary`: what the machine can do, products of matrices in files, and emulated code
 //! objects.
 
+mod conformance;
 mod devices;
 mod emulate;
 mod failure;
@@ -35,6 +36,7 @@ enum Command {
     Devices(devices::Arguments),
     Run(Box<run::Arguments>),
     Emulate(Box<emulate::Arguments>),
+    Conformance(Box<conformance::Arguments>),
 }
 
 fn main() -> ExitCode {
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
         Command::Devices(arguments) => devices::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         Command::Emulate(arguments) => emulate::run(&arguments),
+        Command::Conformance(arguments) => conformance::run(&arguments),
     };
     result.unwrap_or_else(|failure: Failure| {
         complain(&format!("error: {failure}"));

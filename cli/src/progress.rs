@@ -1,6 +1,7 @@
 //! Progress bars on standard error: only on a terminal, and only for work that takes long enough to
 //! wonder about.
 
+use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -29,7 +30,7 @@ pub(crate) struct Parts {
 
 impl Parts {
     /// A bar labelled `label`, hidden until the work has lasted a while.
-    pub(crate) fn new(label: &'static str) -> Self {
+    pub(crate) fn new(label: impl Into<Cow<'static, str>>) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         bar.set_style(style("{prefix:8} {bar:40} {percent} % {eta}"));
         bar.set_prefix(label);

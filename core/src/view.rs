@@ -226,12 +226,11 @@ impl<'a> AnyMatrixRef<'a> {
 }
 
 impl<'a> AnyMatrixMut<'a> {
-    /// A writable view of raw bytes, for backends that keep their tensors in host memory.
+    /// A writable view of bytes that hold elements of type `element`, which may start at any address.
     ///
     /// # Errors
     /// [`Error::ViewOutOfBounds`] or [`Error::OutputOverlapsItself`].
-    #[cfg(feature = "cpu")]
-    pub(crate) fn from_bytes(
+    pub fn from_bytes(
         bytes: &'a mut [u8],
         element: ElementType,
         placement: Placement,

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::{Request, locate, options};
 use crate::error::HipError;
-use crate::sources;
+use crate::sources::Source;
 
 /// A clang that was asked for its version.
 #[derive(Clone, Debug)]
@@ -25,13 +25,21 @@ impl Clang {
     }
 
     /// Compiles to an ELF code object.
-    pub(super) fn object(&self, request: &Request) -> Result<Vec<u8>, HipError> {
-        self.run(request, &["-fuse-ld=lld"], "kernel.co")
+    pub(super) fn object(
+        &self,
+        request: &Request,
+        sources: &[Source],
+    ) -> Result<Vec<u8>, HipError> {
+        self.run(request, sources, &["-fuse-ld=lld"], "kernel.co")
     }
 
     /// Compiles to assembly.
-    pub(super) fn assembly(&self, request: &Request) -> Result<String, HipError> {
-        let bytes = self.run(request, &["-S"], "kernel.s")?;
+    pub(super) fn assembly(
+        &self,
+        request: &Request,
+        sources: &[Source],
+    ) -> Result<String, HipError> {
+        let bytes = self.run(request, sources, &["-S"], "kernel.s")?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
@@ -45,12 +53,18 @@ impl Clang {
         line
     }
 
-    fn run(&self, request: &Request, mode: &[&str], output: &str) -> Result<Vec<u8>, HipError> {
+    fn run(
+        &self,
+        request: &Request,
+        sources: &[Source],
+        mode: &[&str],
+        output: &str,
+    ) -> Result<Vec<u8>, HipError> {
         let dir = tempfile::Builder::new()
             .prefix("lapidary-")
             .tempdir()
             .map_err(HipError::io("making a temporary directory"))?;
-        for source in sources::closure(request.kernel) {
+        for source in sources {
             let path = dir.path().join(source.path);
             if let Some(parent) = path.parent() {
                 std::fs::create_dir_all(parent).map_err(HipError::io("writing kernel sources"))?;

@@ -19,7 +19,7 @@ pub use cache::{Cache, CacheOutcome};
 
 use crate::error::HipError;
 use crate::library;
-use crate::sources;
+use crate::sources::{self, Source};
 use crate::target::Target;
 use clang::Clang;
 use hiprtc::Hiprtc;
@@ -95,6 +95,8 @@ fn hex(bytes: &[u8]) -> String {
 pub struct Compiler {
     tool: Tool,
     cache: Cache,
+    /// Files that take the place of those of the same path.
+    replaced: Vec<Source>,
 }
 
 #[derive(Clone, Debug)]
@@ -139,12 +141,16 @@ impl Compiler {
         Self::located(OLDEST_LLVM, || Err("hiprtc was not asked for".into()))
     }
 
+    fn of(tool: Tool) -> Self {
+        Self { tool, cache: Cache::of_user(), replaced: Vec::new() }
+    }
+
     fn located(
         needed: u32,
         hiprtc: impl FnOnce() -> Result<Arc<Hiprtc>, String>,
     ) -> Result<Self, HipError> {
         let tool = locate::locate(&locate::Environment::of_process(), needed, hiprtc)?;
-        Ok(Self { tool, cache: Cache::of_user() })
+        Ok(Self::of(tool))
     }
 
     /// Uses the clang at `path`.
@@ -152,7 +158,7 @@ impl Compiler {
     /// # Errors
     /// [`HipError::CompilerUnusable`] if it does not answer `--version` as a clang does.
     pub fn at(path: impl Into<PathBuf>) -> Result<Self, HipError> {
-        Ok(Self { tool: Tool::Clang(Clang::at(path.into())?), cache: Cache::of_user() })
+        Ok(Self::of(Tool::Clang(Clang::at(path.into())?)))
     }
 
     /// Uses ROCm's hiprtc: the library that `LAPIDARY_HIPRTC_LIBRARY` names, or `libhiprtc.so`, or
@@ -163,7 +169,7 @@ impl Compiler {
     /// if it does not work.
     pub fn hiprtc() -> Result<Self, HipError> {
         let hiprtc = Hiprtc::load(&library::HIPRTC.environment())?;
-        Ok(Self { tool: Tool::Hiprtc(Arc::new(hiprtc)), cache: Cache::of_user() })
+        Ok(Self::of(Tool::Hiprtc(Arc::new(hiprtc))))
     }
 
     /// Uses the hiprtc in the file `library`.
@@ -174,7 +180,7 @@ impl Compiler {
         let named = Some(library.as_ref().into());
         let environment = library::Environment { named, ..library::Environment::default() };
         let hiprtc = Hiprtc::load(&environment)?;
-        Ok(Self { tool: Tool::Hiprtc(Arc::new(hiprtc)), cache: Cache::of_user() })
+        Ok(Self::of(Tool::Hiprtc(Arc::new(hiprtc))))
     }
 
     /// Caches elsewhere, or nowhere. The default is the user's cache directory.
@@ -224,9 +230,9 @@ impl Compiler {
         }
         tracing::debug!(kernel = request.kernel, target = request.target.name(), "compiling");
         let bytes = match &self.tool {
-            Tool::Clang(clang) => clang.object(request)?,
+            Tool::Clang(clang) => clang.object(request, &self.sources(request))?,
             Tool::Hiprtc(hiprtc) => {
-                let sources = sources::closure(request.kernel);
+                let sources = self.sources(request);
                 let text = sources.first().map_or("", |source| source.text);
                 let headers = sources.get(1..).unwrap_or_default();
                 hiprtc.compile(request.kernel, request.target, text, headers, &options(request))?
@@ -243,7 +249,7 @@ impl Compiler {
     pub fn assembly(&self, request: &Request) -> Result<String, HipError> {
         self.check_target(request.target)?;
         match &self.tool {
-            Tool::Clang(clang) => clang.assembly(request),
+            Tool::Clang(clang) => clang.assembly(request, &self.sources(request)),
             Tool::Hiprtc(hiprtc) => {
                 Err(HipError::NoAssembly { library: hiprtc.library().to_owned() })
             }
@@ -275,6 +281,26 @@ impl Compiler {
         Err(HipError::CompilerTooOld { path, version, target, needed })
     }
 
+    /// Compiles `text` in place of the kernel source of that path, for tests that plant bugs. The text
+    /// stays in memory to the end of the process.
+    #[cfg(feature = "testing")]
+    #[must_use]
+    pub fn with_source(mut self, path: &'static str, text: String) -> Self {
+        self.replaced.push(Source { path, text: text.leak() });
+        self
+    }
+
+    /// The files that make up a request's kernel.
+    fn sources(&self, request: &Request) -> Vec<Source> {
+        let mut sources = sources::closure(request.kernel);
+        for source in &mut sources {
+            if let Some(replaced) = self.replaced.iter().find(|r| r.path == source.path) {
+                *source = *replaced;
+            }
+        }
+        sources
+    }
+
     /// The hash of everything a code object depends on.
     fn key(&self, request: &Request) -> String {
         let mut hash = Sha256::new();
@@ -292,7 +318,7 @@ impl Compiler {
         for option in options(request) {
             field(&option);
         }
-        for source in sources::closure(request.kernel) {
+        for source in self.sources(request) {
             field(source.path);
             field(source.text);
         }
@@ -327,7 +353,7 @@ mod tests {
 
     fn compiler(version: &str, major: u32) -> Compiler {
         let clang = Clang { path: "clang".into(), version: version.into(), major };
-        Compiler { tool: Tool::Clang(clang), cache: Cache::none() }
+        Compiler::of(Tool::Clang(clang)).with_cache(Cache::none())
     }
 
     #[test]

@@ -14,6 +14,8 @@ use crate::target::Target;
 
 #[cfg(feature = "emulator")]
 pub use emulated::{Emulated, EmulatorSettings, Launched};
+#[cfg(feature = "emulator")]
+pub use lapidary_cdna::exec::Order;
 
 /// A queue of work: what is enqueued on one stream happens in that order.
 ///

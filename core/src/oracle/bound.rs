@@ -19,17 +19,29 @@ pub(super) fn arithmetic(problem: &Problem) -> ElementType {
     }
 }
 
-/// The bound for one element; `flush` allows the device to treat subnormal numbers as zero.
-pub(super) fn bound(problem: &Problem, term: &Term, flush: bool) -> f64 {
+/// What a device is allowed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Allowance {
+    /// Whether subnormal numbers may count as zero.
+    pub(super) flush: bool,
+    /// Units of roundoff that an addition may be off by: 1 where it rounds, 2 where it truncates.
+    pub(super) roundoff: f64,
+    /// At most so many units of u·gauge for the sum, whatever K is; infinite for the worst case.
+    pub(super) units: f64,
+}
+
+/// The bound for one element.
+pub(super) fn bound(problem: &Problem, term: &Term, allowed: Allowance) -> f64 {
     if problem.c == ElementType::I32 {
         return 0.0;
     }
     let arithmetic = arithmetic(problem);
-    let u = arithmetic.unit_roundoff();
+    let Allowance { flush, roundoff, units } = allowed;
+    let u = roundoff * arithmetic.unit_roundoff();
     let k = if problem.reads_factors() { problem.k as f64 } else { 0.0 };
     let scales = f64::from(u8::from(problem.row_scale) + u8::from(problem.col_scale));
     let roundings = scales + if problem.accumulator() == ElementType::I32 { 5.0 } else { k + 4.0 };
-    let mut error = gamma(roundings, u) * term.gauge;
+    let mut error = gamma(roundings, u).min(units * u) * term.gauge;
     error += gamma(k + 4.0 + scales, ElementType::F64.unit_roundoff()) * term.gauge;
     let largest = term.gauge.max(term.product_gauge).max(term.reach) + error;
     if problem.accumulator().is_float() && largest > arithmetic.max_finite() {

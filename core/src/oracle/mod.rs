@@ -72,6 +72,8 @@ pub struct Reference {
     gauges: Vec<f64>,
     flushes_subnormals: bool,
     unspecified_non_finite: bool,
+    roundoff: f64,
+    units: f64,
 }
 
 /// The value and the gauge of every element of C, row-major, matrix after matrix.
@@ -138,6 +140,8 @@ fn evaluate(
         problem: problem.clone(),
         positions,
         unspecified_non_finite: false,
+        roundoff: 1.0,
+        units: f64::INFINITY,
     })
 }
 
@@ -202,7 +206,14 @@ impl Reference {
     #[must_use]
     pub fn bound(&self, index: usize) -> f64 {
         match self.terms.get(index) {
-            Some(term) => bound::bound(&self.problem, term, self.flushes_subnormals),
+            Some(term) => {
+                let allowed = bound::Allowance {
+                    flush: self.flushes_subnormals,
+                    roundoff: self.roundoff,
+                    units: self.units,
+                };
+                bound::bound(&self.problem, term, allowed)
+            }
             None => f64::NAN,
         }
     }
@@ -211,6 +222,24 @@ impl Reference {
     #[must_use]
     pub fn keeping_subnormals(mut self) -> Self {
         self.flushes_subnormals = false;
+        self
+    }
+
+    /// For random data of either sign: at most `units` of u·gauge for the sum, in place of γ_{K+4}
+    /// where that is more.
+    ///
+    /// Rounding errors of either sign mostly cancel: the sums of such data stay within a few units
+    /// whatever K is, while the worst case grows with K and so allows ever more lost terms.
+    #[must_use]
+    pub fn within_units(mut self, units: f64) -> Self {
+        self.units = units;
+        self
+    }
+
+    /// For matrix units whose additions truncate instead of rounding: u counts twice.
+    #[must_use]
+    pub fn truncating(mut self) -> Self {
+        self.roundoff = 2.0;
         self
     }
 

@@ -27,13 +27,19 @@ pub enum Arrangement {
     ReversedRows,
     /// Columns from the last to the first: a negative column stride.
     ReversedCols,
+    /// Rows with gaps between them, each starting at a multiple of 16 elements, in a storage that ends
+    /// at one: what vector loads of any width can read.
+    Aligned,
     /// Every row is the same memory (row stride 0): inputs only.
     RepeatedRow,
 }
 
+/// Elements that [`Arrangement::Aligned`] aligns rows to.
+const ALIGNMENT: usize = 16;
+
 impl Arrangement {
     /// Every arrangement an output may have.
-    pub const OUTPUTS: [Self; 8] = [
+    pub const OUTPUTS: [Self; 9] = [
         Self::Dense,
         Self::RowMajor,
         Self::ColMajor,
@@ -42,10 +48,11 @@ impl Arrangement {
         Self::Spread,
         Self::ReversedRows,
         Self::ReversedCols,
+        Self::Aligned,
     ];
 
     /// Every arrangement an input may have.
-    pub const INPUTS: [Self; 9] = [
+    pub const INPUTS: [Self; 10] = [
         Self::Dense,
         Self::RowMajor,
         Self::ColMajor,
@@ -54,6 +61,7 @@ impl Arrangement {
         Self::Spread,
         Self::ReversedRows,
         Self::ReversedCols,
+        Self::Aligned,
         Self::RepeatedRow,
     ];
 
@@ -86,14 +94,18 @@ impl Arrangement {
         let one = matrix.extent(Shape { batch: 1, ..shape });
         let reach = one.map_or(0, |extent| (extent.max - extent.min) as isize + 1);
         let layout = Layout { batch_stride: even(reach + 1), ..matrix };
-        let margin = if self == Self::Dense { 0 } else { MARGIN + 1 };
+        let margin = match self {
+            Self::Dense => 0,
+            Self::Aligned => ALIGNMENT,
+            _ => MARGIN + 1,
+        };
         match layout.extent(shape) {
             None => (Placement { offset: margin, shape, layout }, 2 * margin),
             Some(extent) => {
                 let first = margin + extent.min.unsigned_abs() as usize;
                 let offset = first + first % 2;
                 let len = (offset + extent.max as usize + 1).next_multiple_of(2) + margin;
-                (Placement { offset, shape, layout }, len)
+                (Placement { offset, shape, layout }, self.rounded(len))
             }
         }
     }
@@ -121,19 +133,36 @@ impl Arrangement {
                 Layout { row_stride: -(cols as isize), ..Layout::row_major(rows, cols) }
             }
             Self::ReversedCols => Layout { col_stride: -1, ..Layout::row_major(rows, cols) },
+            Self::Aligned => {
+                let pitch = (cols + 1).next_multiple_of(ALIGNMENT);
+                Layout {
+                    row_stride: pitch as isize,
+                    col_stride: 1,
+                    batch_stride: (rows * pitch + ALIGNMENT) as isize,
+                }
+            }
             Self::RepeatedRow => {
                 Layout { row_stride: 0, col_stride: 1, batch_stride: cols as isize }
             }
         };
-        let margin = if self == Self::Dense { 0 } else { MARGIN };
+        let margin = match self {
+            Self::Dense => 0,
+            Self::Aligned => ALIGNMENT,
+            _ => MARGIN,
+        };
         match layout.extent(shape) {
             None => (Placement { offset: margin, shape, layout }, 2 * margin),
             Some(extent) => {
                 let offset = margin + extent.min.unsigned_abs() as usize;
                 let len = offset + extent.max as usize + 1 + margin;
-                (Placement { offset, shape, layout }, len)
+                (Placement { offset, shape, layout }, self.rounded(len))
             }
         }
+    }
+
+    /// The length of a storage that needs `len` elements.
+    fn rounded(self, len: usize) -> usize {
+        if self == Self::Aligned { len.next_multiple_of(ALIGNMENT) } else { len }
     }
 }
 
@@ -232,6 +261,36 @@ impl Stored {
                     element::write_f64(element, self.bytes_mut(), index, value);
                 }
             }
+        }
+    }
+
+    /// Replaces every element of the matrix by what `value` makes of its batch, row, column and value;
+    /// the canaries stay.
+    pub fn map(&mut self, mut value: impl FnMut(usize, usize, usize, f64) -> f64) {
+        let Shape { batch, rows, cols } = self.placement.shape;
+        for b in 0..batch {
+            for r in 0..rows {
+                for c in 0..cols {
+                    let (element, index) = (self.element, self.index(b, r, c));
+                    let old = element::read_f64(element, self.bytes(), index);
+                    element::write_f64(element, self.bytes_mut(), index, value(b, r, c, old));
+                }
+            }
+        }
+    }
+
+    /// Sets one element of the matrix to a bit pattern, which may be one that no value rounds to; the
+    /// bits above the element's own are ignored.
+    pub fn set_code(&mut self, [batch, row, col]: [usize; 3], code: u64) {
+        let (element, index) = (self.element, self.index(batch, row, col));
+        let size = element.size();
+        let bytes = self.bytes_mut();
+        if element.is_packed() {
+            let shift = index % 2 * 4;
+            let byte = &mut bytes[index / 2];
+            *byte = (*byte & !(0xf << shift)) | ((code as u8 & 0xf) << shift);
+        } else {
+            bytes[index * size..][..size].copy_from_slice(&code.to_le_bytes()[..size]);
         }
     }
 

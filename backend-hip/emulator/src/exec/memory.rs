@@ -13,6 +13,8 @@ use crate::{Error, Result};
 
 /// Address of the first allocation.
 const FIRST: u64 = 0x0000_1000_0000_0000;
+/// Kernel arguments, packets and images lie from here on; allocations stay below.
+const END: u64 = super::entry::KERNARG_BASE;
 /// Allocations start at multiples of this, so the gap behind one is at least [`GUARD`].
 const SLOT: u64 = 1 << 33;
 /// The least unmapped distance between two allocations.
@@ -21,6 +23,11 @@ const GUARD: u64 = 1 << 32;
 pub const ALIGNMENT: u64 = 256;
 /// The most bytes all allocations of a memory may take together, touched or not.
 pub const MAX_BYTES: u64 = 16 << 30;
+
+/// Addresses that an allocation of `bytes` bytes takes up with its guard.
+fn span(bytes: u64) -> u64 {
+    (bytes + GUARD).div_ceil(SLOT) * SLOT
+}
 
 /// One allocation.
 #[derive(Debug)]
@@ -162,7 +169,7 @@ impl Memory {
         Ok(address)
     }
 
-    /// Frees the allocation that starts at `address`; its address is not given out again.
+    /// Frees the allocation that starts at `address`; its address is not given out again before every later one has been.
     ///
     /// # Errors
     /// [`Error::BadAddress`] if no allocation starts there.
@@ -186,10 +193,27 @@ impl Memory {
     }
 
     fn insert(&mut self, name: &str, bytes: u64, writable: bool, track: bool) -> Result<u64> {
-        let base = self.next;
+        let base =
+            self.gap(bytes).ok_or(Error::OutOfMemory { requested: bytes, limit: MAX_BYTES })?;
         self.place(name, base, bytes, writable, track)?;
-        self.next += (bytes + GUARD).div_ceil(SLOT) * SLOT;
+        self.next = base + span(bytes);
         Ok(base)
+    }
+
+    /// The first room for `bytes` bytes and their guard from `next` on, from the start again if there is none.
+    fn gap(&self, bytes: u64) -> Option<u64> {
+        let room = |base: u64| Some(base.checked_add(bytes)? <= END - GUARD - SLOT);
+        [self.next, FIRST].into_iter().find_map(|mut base| {
+            let mut at = self.allocations.partition_point(|a| a.base + span(a.bytes) <= base);
+            while room(base)? {
+                match self.allocations.get(at) {
+                    Some(a) if a.base < base + span(bytes) => base = a.base + span(a.bytes),
+                    _ => return Some(base),
+                }
+                at += 1;
+            }
+            None
+        })
     }
 
     fn place(
@@ -345,6 +369,19 @@ mod tests {
         memory.free(a).unwrap();
         assert!(memory.read(a, 1).is_err());
         assert!(memory.free(a).is_err());
+    }
+
+    #[test]
+    fn addresses_are_used_again_once_all_have_been() {
+        let mut memory = Memory::new();
+        let live = memory.alloc_from("live", &[7; 16]).unwrap();
+        let slots = (END - FIRST) / SLOT;
+        for _ in 0..2 * slots + 5 {
+            let at = memory.alloc("x", 16).unwrap();
+            assert!((FIRST..END).contains(&at) && at.abs_diff(live) >= GUARD);
+            memory.free(at).unwrap();
+        }
+        assert_eq!(memory.read(live, 16).unwrap(), [7; 16]);
     }
 
     #[test]

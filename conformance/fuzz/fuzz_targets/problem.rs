@@ -1,0 +1,9 @@
+//! Any bytes as a problem: `cargo +nightly fuzz run problem`.
+
+#![no_main]
+
+#[path = "../../tests/common/exercise.rs"]
+#[allow(dead_code, reason = "the other targets use the rest")]
+mod exercise;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| exercise::problem(bytes));

@@ -1,0 +1,88 @@
+//! The CPU backend's adapter.
+
+use lapidary_core::testing::Case;
+use lapidary_core::{Backend, Cpu, DeviceInfo, ElementType, Error, KernelChoice, Problem};
+
+use super::{Adapter, Executed, Expectation, Job, Promises, Refusal, Types, execute_on};
+use crate::spec::Route;
+
+/// The CPU of the host: all types, one kernel in several block sizes.
+#[derive(Clone, Debug, Default)]
+pub struct CpuAdapter {
+    device: Cpu,
+}
+
+impl CpuAdapter {
+    /// All cores.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { device: Cpu::new() }
+    }
+}
+
+/// Every combination of types that [`Problem::validate`] accepts.
+pub(crate) fn all_types() -> Vec<Types> {
+    let mut all = Vec::new();
+    for a in ElementType::ALL {
+        for b in ElementType::ALL {
+            for c in ElementType::ALL {
+                for block_scales in [false, true] {
+                    let problem = Problem::new(1, 1, 32)
+                        .elements(a, c)
+                        .factors(a, b)
+                        .block_scales(block_scales);
+                    // The layouts of packed types are another matter: a row of one element.
+                    let lines =
+                        lapidary_core::Layout { row_stride: 32, col_stride: 1, batch_stride: 32 };
+                    let problem = problem.a_layout(lines).b_layout(lines.transposed());
+                    if problem.validate().is_ok() {
+                        all.push(Types { elements: [a, b, c], block_scales });
+                    }
+                }
+            }
+        }
+    }
+    all
+}
+
+impl Adapter for CpuAdapter {
+    fn name(&self) -> &str {
+        "cpu"
+    }
+
+    fn info(&self) -> DeviceInfo {
+        self.device.info()
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::all()
+    }
+
+    fn types(&self) -> Vec<Types> {
+        all_types()
+    }
+
+    fn kernels(&self, _: Types) -> Vec<KernelChoice> {
+        vec![KernelChoice::Auto]
+    }
+
+    fn kernel_names(&self) -> Vec<String> {
+        // Blocks halve from 512 (converted operands) or 256 down to 64.
+        [64, 128, 256, 512].map(|block| format!("cpu_blocked_{block}")).into()
+    }
+
+    fn expect(&self, kernel: &KernelChoice, _: &Case, _: Route) -> Expectation {
+        match kernel {
+            KernelChoice::Auto => Expectation::Runs,
+            _ => Expectation::Refused(Refusal::KernelUnsuitable),
+        }
+    }
+
+    fn reach(&self) -> f64 {
+        1e8
+    }
+
+    fn execute(&self, job: &Job<'_>) -> Result<Executed, Error> {
+        execute_on(&self.device, job)
+    }
+}

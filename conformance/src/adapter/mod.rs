@@ -1,0 +1,274 @@
+//! What the suite asks of a backend: one small adapter each.
+//!
+//! An adapter says what the backend promises and has (types, kernels), what it refuses and why, and
+//! runs a [`Job`]. [`execute_on`] does the last for anything that implements
+//! [`Backend`](lapidary_core::Backend).
+
+mod cpu;
+mod execute;
+#[cfg(feature = "hip")]
+mod hip;
+#[cfg(feature = "wgsl")]
+mod wgsl;
+
+use lapidary_core::testing::Case;
+use lapidary_core::{DeviceInfo, ElementType, Error, KernelChoice};
+
+use crate::spec::{Route, Spec};
+
+pub use cpu::CpuAdapter;
+pub use execute::execute_on;
+#[cfg(feature = "hip")]
+pub use hip::HipAdapter;
+#[cfg(feature = "wgsl")]
+pub use wgsl::WgslAdapter;
+
+/// Whether A's elements are adjacent along K and its rows, upwards, and matrices a multiple of `width`
+/// elements apart.
+pub(crate) fn has_rows(case: &Case, width: usize) -> bool {
+    let (problem, layout) = (&case.problem, case.problem.a_layout);
+    let whole = |stride: isize| stride.unsigned_abs().is_multiple_of(width);
+    (problem.k <= 1 || layout.col_stride == 1)
+        && (problem.m <= 1 || (layout.row_stride >= 0 && whole(layout.row_stride)))
+        && (problem.batch <= 1 || whole(layout.batch_stride))
+}
+
+/// Whether A's rows are such and its first element is at a multiple of `width`: what vector loads of
+/// that width need.
+pub(crate) fn has_vectors(case: &Case, width: usize) -> bool {
+    has_rows(case, width) && case.a.placement().offset.is_multiple_of(width)
+}
+
+/// One combination of element types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(clippy::exhaustive_structs, reason = "three types, and whether their blocks have scales")]
+pub struct Types {
+    /// Of A, B and C.
+    pub elements: [ElementType; 3],
+    /// Whether blocks along K have scales.
+    pub block_scales: bool,
+}
+
+impl Types {
+    /// A, B and C without block scales.
+    #[must_use]
+    pub const fn of(a: ElementType, b: ElementType, c: ElementType) -> Self {
+        Self { elements: [a, b, c], block_scales: false }
+    }
+
+    /// The combination of a spec.
+    #[must_use]
+    pub fn of_spec(spec: &Spec) -> Self {
+        Self { elements: spec.types, block_scales: spec.block_scales }
+    }
+}
+
+/// What a backend promises beyond the contract that all share.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Promises {
+    /// Whether NaN and infinity propagate; otherwise what they give is observed and reported.
+    pub non_finite: bool,
+    /// Whether subnormal numbers are kept; otherwise they may count as zero.
+    pub subnormals: bool,
+    /// Whether f16 operands are decoded exactly, subnormal ones included; otherwise it is observed.
+    pub f16: bool,
+    /// Whether additions may truncate: the unit of roundoff counts twice.
+    pub truncates: bool,
+    /// Largest error of random sums in units of u·Σ|a||b|.
+    pub units: f64,
+}
+
+impl Promises {
+    /// Everything: IEEE arithmetic throughout, and random sums within 8 units.
+    #[must_use]
+    pub const fn all() -> Self {
+        Self { non_finite: true, subnormals: true, f16: true, truncates: false, units: 8.0 }
+    }
+}
+
+/// Why a backend refuses a problem; the error it gives must be of this kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The kernel asked for cannot run this problem.
+    KernelUnsuitable,
+    /// The operands' strides or addresses do not allow the vector loads asked for.
+    Loads,
+    /// A limit of the device is exceeded.
+    LimitExceeded,
+    /// The backend lacks an element type, or the combination.
+    ElementType,
+    /// The backend lacks scales.
+    Scales,
+}
+
+impl Refusal {
+    /// Whether `error` is the one this stands for.
+    #[must_use]
+    pub const fn matches(self, error: &Error) -> bool {
+        match self {
+            Self::KernelUnsuitable => matches!(error, Error::KernelUnsuitable { .. }),
+            Self::Loads => {
+                matches!(error, Error::Misaligned { .. } | Error::KernelUnsuitable { .. })
+            }
+            Self::LimitExceeded => matches!(error, Error::LimitExceeded { .. }),
+            Self::ElementType => matches!(
+                error,
+                Error::ElementTypeUnavailable { .. } | Error::ElementTypesUnsupported { .. }
+            ),
+            Self::Scales => matches!(error, Error::ScalesUnavailable { .. }),
+        }
+    }
+
+    /// The reason in words, for reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::KernelUnsuitable => "the kernel cannot run this problem",
+            Self::Loads => "the operands do not allow vector loads of this width",
+            Self::LimitExceeded => "past a limit of the device",
+            Self::ElementType => "the backend lacks the element type",
+            Self::Scales => "the backend lacks scales",
+        }
+    }
+}
+
+/// What should happen to a case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Expectation {
+    /// It runs and is right.
+    Runs,
+    /// It is refused, for this reason; a result is a failure of the suite's knowledge.
+    Refused(Refusal),
+    /// It is not run, for a reason that the report counts.
+    Skipped(String),
+}
+
+/// In which order a device takes the workgroups of a dispatch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Order {
+    /// As it likes.
+    #[default]
+    Natural,
+    /// From the last to the first.
+    Reversed,
+    /// In an order that follows from the seed.
+    Shuffled(u64),
+}
+
+/// One execution.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Job<'c> {
+    /// The problem and its operands.
+    pub case: &'c Case,
+    /// The kernel asked for.
+    pub kernel: KernelChoice,
+    /// The way into the library.
+    pub route: Route,
+    /// The order of workgroups.
+    pub order: Order,
+    /// Whether inputs are read back and compared with what they were.
+    pub reads_inputs_back: bool,
+}
+
+impl<'c> Job<'c> {
+    /// An execution in the device's own order, with all inputs read back.
+    #[must_use]
+    pub const fn new(case: &'c Case, kernel: KernelChoice, route: Route) -> Self {
+        Self { case, kernel, route, order: Order::Natural, reads_inputs_back: true }
+    }
+
+    /// The same in another order.
+    #[must_use]
+    pub const fn in_order(self, order: Order) -> Self {
+        Self { order, ..self }
+    }
+
+    /// The same without reading inputs back, which takes a device longer than a small product.
+    #[must_use]
+    pub const fn without_inputs(self) -> Self {
+        Self { reads_inputs_back: false, ..self }
+    }
+}
+
+/// What an execution left behind.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Executed {
+    /// The kernel that ran, by the plan's own name for it.
+    pub kernel: String,
+    /// All of C's storage afterwards.
+    pub c: Vec<u8>,
+    /// Operands that changed although they are inputs.
+    pub changed_inputs: Vec<&'static str>,
+}
+
+/// A backend as the suite sees it.
+pub trait Adapter: Sync {
+    /// The name on the command line and in reports.
+    fn name(&self) -> &str;
+
+    /// The device.
+    fn info(&self) -> DeviceInfo;
+
+    /// What it promises.
+    fn promises(&self) -> Promises;
+
+    /// Every combination of element types it multiplies.
+    fn types(&self) -> Vec<Types>;
+
+    /// Every kernel it has for these types, variants included, the backend's own choice first.
+    fn kernels(&self, types: Types) -> Vec<KernelChoice>;
+
+    /// Names, as plans report them, of every kernel that exists. One whose name ends in `*` stands
+    /// for all that start so.
+    fn kernel_names(&self) -> Vec<String>;
+
+    /// What should happen to `case` with `kernel` on `route`. The default is that it runs.
+    fn expect(&self, kernel: &KernelChoice, case: &Case, route: Route) -> Expectation {
+        let _ = (kernel, case, route);
+        Expectation::Runs
+    }
+
+    /// Whether rows and columns may have scales. The default is yes.
+    fn has_scales(&self) -> bool {
+        true
+    }
+
+    /// What is compiled to run `spec` with `kernel`: specs of one program cost one compilation. The
+    /// default is a program for each kernel, types and epilogue.
+    fn program(&self, kernel: &KernelChoice, spec: &Spec) -> String {
+        format!("{} {} {}", kernel.name(), spec.type_name(), spec.epilogue_name())
+    }
+
+    /// Whether what is compiled depends on layouts as well. The default is no.
+    fn compiles_for_layouts(&self) -> bool {
+        false
+    }
+
+    /// Orders of workgroups, other than the device's own, that results must not depend on. The default
+    /// is none.
+    fn orders(&self) -> Vec<Order> {
+        Vec::new()
+    }
+
+    /// Multiplications that a case may have so that the backend takes a fraction of a second.
+    fn reach(&self) -> f64;
+
+    /// Whether an error of [`execute`](Self::execute) is something that checks at run time found in a
+    /// kernel, a missing wait for example. The default is no.
+    fn is_finding(&self, error: &Error) -> bool {
+        let _ = error;
+        false
+    }
+
+    /// Runs a job.
+    ///
+    /// # Errors
+    /// The backend's.
+    fn execute(&self, job: &Job<'_>) -> Result<Executed, Error>;
+}

@@ -1,0 +1,248 @@
+//! Every code of every operand type read, and every rounding tie of every output type written.
+//!
+//! C = I · B is B, element by element, through a kernel's own loads and stores: a factor that holds
+//! each code once shows how each is decoded, and one that holds the numbers halfway between two
+//! neighbours of the output type, and the f32 on either side of them, shows how each is rounded.
+
+use lapidary_core::testing::{Case, Values};
+use lapidary_core::{ElementType, KernelChoice, element};
+use serde::{Deserialize, Serialize};
+
+use super::{Fault, metrics, poison, reference, view};
+use crate::adapter::{Adapter, Expectation, Job, Promises, Types};
+use crate::spec::{Route, Spec};
+use crate::tier::Tier;
+
+/// What a pass over codes found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct CodeReport {
+    /// The kernel asked for.
+    pub kernel: String,
+    /// The element types.
+    pub types: String,
+    /// What was converted: `decode A`, `decode B`, `scales A`, `scales B`, `encode C`.
+    pub what: String,
+    /// Codes or ties.
+    pub count: usize,
+    /// How many came out as they should.
+    pub right: usize,
+    /// Whether all must.
+    pub required: bool,
+}
+
+/// Side of the identity.
+fn side(types: Types) -> usize {
+    let wide = types.elements[..2].iter().any(|t| t.bits() > 8);
+    if wide { 64 } else { 32 }
+}
+
+/// Reads and writes every code that these types have.
+///
+/// # Errors
+/// Nothing: faults are returned beside the reports.
+pub fn codes(
+    adapter: &dyn Adapter,
+    kernel: KernelChoice,
+    types: Types,
+) -> (Vec<CodeReport>, Vec<(String, Fault)>) {
+    let (mut reports, mut faults) = (Vec::new(), Vec::new());
+    let pass = Pass { adapter, kernel, types };
+    let [a, b, c] = types.elements;
+    let mut note = |what: &str, result: Result<Option<CodeReport>, Fault>| match result {
+        Ok(Some(report)) => {
+            if report.required && report.right != report.count {
+                let message = format!("{} of {} codes are right", report.right, report.count);
+                faults.push((format!("{what} {}", report.types), Fault::new(Tier::Codes, message)));
+            }
+            reports.push(report);
+        }
+        Ok(None) => {}
+        Err(fault) => faults.push((format!("{what} {a}.{b}-{c}"), fault)),
+    };
+    // Outputs that hold every value of the operand.
+    if matches!(c, ElementType::F32 | ElementType::F64 | ElementType::I32) {
+        for (left, element) in [(true, a), (false, b)] {
+            if element.bits() <= 16 {
+                let what = if left { "decode A" } else { "decode B" };
+                note(what, pass.decode(left, false));
+                // Of these types a device may count subnormal numbers as zero.
+                if element.is_float() && element.bits() == 16 {
+                    note(what, pass.decode(left, true));
+                }
+            }
+        }
+        if types.block_scales {
+            note("scales A", pass.scales(true));
+            note("scales B", pass.scales(false));
+        }
+    }
+    if a == ElementType::F32 && c.bits() == 16 {
+        note("encode C", pass.ties());
+    }
+    if a == ElementType::I8 && b == ElementType::I8 && c == ElementType::I8 {
+        note("encode C", pass.integer_ties());
+    }
+    (reports, faults)
+}
+
+struct Pass<'p> {
+    adapter: &'p dyn Adapter,
+    kernel: KernelChoice,
+    types: Types,
+}
+
+impl Pass<'_> {
+    fn spec(&self, shape: [usize; 3]) -> Spec {
+        let mut spec = Spec::new("codes", "every code", shape);
+        spec.types = self.types.elements;
+        spec.block_scales = self.types.block_scales;
+        spec
+    }
+
+    /// A case of this shape, all zeros and with scales of 1.
+    fn zeros(&self, shape: [usize; 3]) -> Case {
+        let mut case = self.spec(shape).case(Values::SmallIntegers(1), 1);
+        case.a.fill(0.0);
+        case.b.fill(0.0);
+        case.a_block_scales.fill(127);
+        case.b_block_scales.fill(127);
+        case
+    }
+
+    /// All finite codes of A (or B) against the identity; of a 16-bit float, only the subnormal ones, or
+    /// only the others.
+    fn decode(&self, left: bool, subnormal: bool) -> Result<Option<CodeReport>, Fault> {
+        let [a, b, _] = self.types.elements;
+        let element = if left { a } else { b };
+        let may_flush = element.is_float() && element.bits() == 16;
+        let all: Vec<u64> = (0..1u64 << element.bits())
+            .filter(|code| {
+                let value = element::read_f64(element, &code.to_le_bytes(), 0);
+                let is_subnormal = value != 0.0 && value.abs() < element.min_normal();
+                value.is_finite() && (!may_flush || is_subnormal == subnormal)
+            })
+            .collect();
+        let k = side(self.types);
+        let lines = all.len().div_ceil(k).max(8);
+        let mut case = self.zeros(if left { [lines, k, k] } else { [k, lines, k] });
+        let (factor, identity) =
+            if left { (&mut case.a, &mut case.b) } else { (&mut case.b, &mut case.a) };
+        identity.map(|_, r, c, _| f64::from(u8::from(r == c)));
+        for (index, &code) in all.iter().enumerate() {
+            let (line, inner) = (index / k, index % k);
+            factor.set_code(if left { [0, line, inner] } else { [0, inner, line] }, code);
+        }
+        let promises = self.adapter.promises();
+        let kept = if element == ElementType::F16 { promises.f16 } else { promises.subnormals };
+        let what = match (left, subnormal) {
+            (true, false) => "decode A",
+            (true, true) => "decode A, subnormal",
+            (false, false) => "decode B",
+            (false, true) => "decode B, subnormal",
+        };
+        self.run(case, what, all.len(), !subnormal || kept)
+    }
+
+    fn subnormals_kept(&self) -> bool {
+        self.adapter.promises().subnormals
+    }
+
+    /// Every finite scale of a block, applied to a 1.
+    fn scales(&self, left: bool) -> Result<Option<CodeReport>, Fault> {
+        let lines = 255;
+        let mut case = self.zeros(if left { [lines, 8, 32] } else { [8, lines, 32] });
+        case.a.map(|_, _, k, _| f64::from(u8::from(k == 0)));
+        case.b.map(|_, k, _, _| f64::from(u8::from(k == 0)));
+        let scales = if left { &mut case.a_block_scales } else { &mut case.b_block_scales };
+        for (code, scale) in scales.iter_mut().enumerate() {
+            *scale = code as u8;
+        }
+        // 2^-127 is subnormal in f32.
+        self.run(case, if left { "scales A" } else { "scales B" }, 255, self.subnormals_kept())
+    }
+
+    /// Every tie of a 16-bit output, and the f32 numbers on either side of it.
+    fn ties(&self) -> Result<Option<CodeReport>, Fault> {
+        let output = self.types.elements[2];
+        let Some(format) = output.format() else { return Ok(None) };
+        let mut values = Vec::new();
+        for code in 0..format.max_code() {
+            let (low, high) = (format.decode(code), format.decode(code + 1));
+            let tie = (low + (high - low) / 2.0) as f32;
+            for value in [tie.next_down(), tie, tie.next_up()] {
+                values.extend([f64::from(value), -f64::from(value)]);
+            }
+        }
+        if !self.subnormals_kept() {
+            values.retain(|value| value.abs() >= f64::from(f32::MIN_POSITIVE));
+        }
+        let k = side(self.types);
+        let lines = values.len().div_ceil(k);
+        let mut case = self.zeros([k, lines, k]);
+        case.a.map(|_, r, c, _| f64::from(u8::from(r == c)));
+        case.b.map(|_, k_, n, _| values.get(n * k + k_).copied().unwrap_or(0.0));
+        self.run(case, "encode C", values.len(), true)
+    }
+
+    /// Halves of every i8, which tie between neighbours, and beyond the range at both ends.
+    fn integer_ties(&self) -> Result<Option<CodeReport>, Fault> {
+        let mut count = 0;
+        let mut right = 0;
+        for alpha in [0.5, 1.5] {
+            let k = 32;
+            let mut spec = self.spec([k, 8, k]);
+            spec.alpha = alpha;
+            let mut case = spec.case(Values::SmallIntegers(1), 1);
+            case.a.map(|_, r, c, _| f64::from(u8::from(r == c)));
+            case.b.map(|_, k_, n, _| (n * k + k_) as f64 - 128.0);
+            let Some(report) = self.run(case, "encode C", 256, true)? else { return Ok(None) };
+            count += report.count;
+            right += report.right;
+        }
+        Ok(Some(CodeReport {
+            kernel: self.kernel.name(),
+            types: self.spec([1, 1, 32]).type_name(),
+            what: "encode C".into(),
+            count,
+            right,
+            required: true,
+        }))
+    }
+
+    fn run(
+        &self,
+        mut case: Case,
+        what: &str,
+        count: usize,
+        required: bool,
+    ) -> Result<Option<CodeReport>, Fault> {
+        match self.adapter.expect(&self.kernel, &case, Route::Device) {
+            Expectation::Runs => {}
+            Expectation::Refused(_) | Expectation::Skipped(_) => return Ok(None),
+        }
+        let reference = reference(Tier::Codes, &case, Promises::all())?;
+        poison(&mut case);
+        let executed = self
+            .adapter
+            .execute(&Job::new(&case, self.kernel, Route::Device).without_inputs())
+            .map_err(|error| Fault::of(self.adapter, &error))?;
+        let found = view(&case, &executed.c)?;
+        let wrong = reference
+            .positions()
+            .iter()
+            .zip(reference.values())
+            .filter(|(at, value)| {
+                found.get(at.batch, at.row, at.col) != metrics::round(case.problem.c, **value)
+            })
+            .count();
+        Ok(Some(CodeReport {
+            kernel: self.kernel.name(),
+            types: self.spec([1, 1, 32]).type_name(),
+            what: what.to_owned(),
+            count,
+            right: count.saturating_sub(wrong),
+            required,
+        }))
+    }
+}

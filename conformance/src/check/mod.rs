@@ -1,0 +1,288 @@
+//! One case through its tiers.
+
+mod codes;
+mod metamorphic;
+mod metrics;
+mod oracle;
+mod special;
+
+use lapidary_core::oracle::Reference;
+use lapidary_core::testing::{Case, Values};
+use lapidary_core::{Activation, AnyMatrixRef, Error, KernelChoice};
+
+use crate::adapter::{Adapter, Executed, Expectation, Job, Order, Promises, Refusal};
+use crate::spec::{Route, Spec};
+use crate::tier::Tier;
+
+pub use codes::{CodeReport, codes};
+pub use metamorphic::{Relation, freivalds, metamorphic};
+pub use metrics::{Extreme, Metrics};
+pub use oracle::oracle;
+pub use special::{Observation, Place, special_values};
+
+/// Which tiers run, and how often an execution is repeated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Depth {
+    /// Tiers to run, of those that a case has.
+    pub tiers: Vec<Tier>,
+    /// Whether each execution is repeated in the device's own order.
+    pub rerun: bool,
+    /// Whether each execution is repeated in the adapter's other orders.
+    pub reorder: bool,
+}
+
+impl Depth {
+    /// Every tier, with repetitions.
+    #[must_use]
+    pub fn full() -> Self {
+        Self { tiers: Tier::ALL.to_vec(), rerun: true, reorder: true }
+    }
+
+    /// These tiers, without repetitions.
+    #[must_use]
+    pub fn of(tiers: &[Tier]) -> Self {
+        Self { tiers: tiers.to_vec(), rerun: false, reorder: false }
+    }
+
+    fn has(&self, tier: Tier) -> bool {
+        self.tiers.contains(&tier)
+    }
+}
+
+/// What went wrong, and in which tier.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::exhaustive_structs, reason = "a tier and a message")]
+pub struct Fault {
+    /// The tier that noticed.
+    pub tier: Tier,
+    /// What it saw, in one line.
+    pub message: String,
+}
+
+impl Fault {
+    pub(crate) fn new(tier: Tier, message: impl Into<String>) -> Self {
+        Self { tier, message: message.into() }
+    }
+
+    /// An error of an execution that should have worked.
+    pub(crate) fn of(adapter: &dyn Adapter, error: &Error) -> Self {
+        let tier = if adapter.is_finding(error) { Tier::Checks } else { Tier::Acceptance };
+        Self::new(tier, error.to_string())
+    }
+}
+
+/// What became of a case.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Verdict {
+    /// Right in every tier.
+    Passed,
+    /// Wrong, first in this tier.
+    Failed(Fault),
+    /// Refused, as it should be.
+    Refused(Refusal),
+    /// Not run, for this reason.
+    Skipped(String),
+}
+
+/// A case's verdict and what was measured on the way.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Outcome {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The kernel that ran, by its plan's name, if any did.
+    pub kernel: Option<String>,
+    /// Errors, repetitions, canaries.
+    pub metrics: Metrics,
+}
+
+/// Largest integer in exact data: every type has it, and sums stay below 2²⁴ up to K = 2¹⁸.
+const SMALL: i32 = 4;
+
+/// Runs `spec` with `kernel` through the tiers of `depth`; the same data for the same seed.
+pub fn check(
+    adapter: &dyn Adapter,
+    kernel: KernelChoice,
+    spec: &Spec,
+    seed: u64,
+    depth: &Depth,
+) -> Outcome {
+    let mut run = Run { adapter, kernel, spec, depth, metrics: Metrics::default(), ran: None };
+    let verdict = match run.tiers(seed) {
+        Ok(None) => Verdict::Passed,
+        Ok(Some(other)) => other,
+        Err(fault) => Verdict::Failed(fault),
+    };
+    Outcome { verdict, kernel: run.ran, metrics: run.metrics }
+}
+
+struct Run<'r> {
+    adapter: &'r dyn Adapter,
+    kernel: KernelChoice,
+    spec: &'r Spec,
+    depth: &'r Depth,
+    metrics: Metrics,
+    ran: Option<String>,
+}
+
+impl Run<'_> {
+    fn tiers(&mut self, seed: u64) -> Result<Option<Verdict>, Fault> {
+        let case = self.spec.case(Values::SmallIntegers(SMALL), seed);
+        match self.adapter.expect(&self.kernel, &case, self.spec.route) {
+            Expectation::Runs => {}
+            Expectation::Skipped(reason) => return Ok(Some(Verdict::Skipped(reason))),
+            Expectation::Refused(refusal) => return self.refused(&case, refusal).map(Some),
+        }
+        if self.depth.has(Tier::Exact) {
+            self.tier(Tier::Exact, case)?;
+        }
+        if self.depth.has(Tier::Statistical) {
+            self.tier(Tier::Statistical, self.spec.case(Values::Uniform, seed ^ 0x57a7))?;
+        }
+        if self.depth.has(Tier::WorstCase) {
+            let values = Values::Exponents(exponents(self.spec));
+            self.tier(Tier::WorstCase, self.spec.case(values, seed ^ 0xe4e4))?;
+        }
+        Ok(None)
+    }
+
+    /// A case that must be refused, before anything is written.
+    fn refused(&mut self, case: &Case, refusal: Refusal) -> Result<Verdict, Fault> {
+        let job = Job::new(case, self.kernel, self.spec.route);
+        match self.adapter.execute(&job) {
+            Err(error) if refusal.matches(&error) => Ok(Verdict::Refused(refusal)),
+            Err(error) => Err(Fault::new(
+                Tier::Acceptance,
+                format!("refused for another reason than \"{}\": {error}", refusal.name()),
+            )),
+            Ok(executed) => Err(Fault::new(
+                Tier::Acceptance,
+                format!("{} ran, expected \"{}\"", executed.kernel, refusal.name()),
+            )),
+        }
+    }
+
+    /// One tier's data: executes, compares, repeats.
+    fn tier(&mut self, tier: Tier, mut case: Case) -> Result<(), Fault> {
+        let reference = reference(tier, &case, self.adapter.promises())?;
+        poison(&mut case);
+        let executed = self.execute(&case, Order::Natural, tier == Tier::Exact)?;
+        self.check_untouched(&case, &executed)?;
+        let found = view(&case, &executed.c)?;
+        // Activations other than these are not exact, whatever the data.
+        let exact = tier == Tier::Exact
+            && matches!(case.problem.activation, Activation::None | Activation::Relu);
+        let comparison =
+            if exact { reference.compare_exact(&found) } else { reference.compare(&found) };
+        self.metrics.record(tier, &reference, &case.problem, &found, self.spec);
+        if !comparison.passed() {
+            return Err(Fault::new(tier, comparison.to_string()));
+        }
+        if !self.depth.has(Tier::Determinism) {
+            return Ok(());
+        }
+        let mut orders = Vec::new();
+        if self.depth.rerun {
+            orders.push(Order::Natural);
+        }
+        // A forced order needs a plan; the one-shot function makes its own.
+        if self.depth.reorder && self.spec.route != Route::Host {
+            orders.extend(self.adapter.orders());
+        }
+        for order in orders {
+            let again = self.execute(&case, order, false)?;
+            self.metrics.reruns += 1;
+            if again.c != executed.c {
+                self.metrics.rerun_differences += 1;
+                let first = again.c.iter().zip(&executed.c).position(|(x, y)| x != y);
+                let at = first.map_or_else(|| "in length".to_owned(), |i| format!("at byte {i}"));
+                return Err(Fault::new(
+                    Tier::Determinism,
+                    format!("the same operands in order {order:?} gave other bits {at}"),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn execute(&mut self, case: &Case, order: Order, inputs: bool) -> Result<Executed, Fault> {
+        let job = Job::new(case, self.kernel, self.spec.route).in_order(order);
+        let job = if inputs { job } else { job.without_inputs() };
+        let executed =
+            self.adapter.execute(&job).map_err(|error| Fault::of(self.adapter, &error))?;
+        self.ran = Some(executed.kernel.clone());
+        Ok(executed)
+    }
+
+    fn check_untouched(&mut self, case: &Case, executed: &Executed) -> Result<(), Fault> {
+        let broken = case.c.broken_canaries(&executed.c);
+        self.metrics.broken_canaries += broken.len() as u64;
+        if let Some(first) = broken.first() {
+            return Err(Fault::new(
+                Tier::Canaries,
+                format!("{} elements outside C changed, the first at index {first}", broken.len()),
+            ));
+        }
+        if executed.changed_inputs.is_empty() {
+            return Ok(());
+        }
+        self.metrics.broken_canaries += executed.changed_inputs.len() as u64;
+        Err(Fault::new(
+            Tier::Canaries,
+            format!("inputs changed: {}", executed.changed_inputs.join(", ")),
+        ))
+    }
+}
+
+/// The oracle's answer, with the allowances of the tier and the backend.
+pub(crate) fn reference(tier: Tier, case: &Case, promises: Promises) -> Result<Reference, Fault> {
+    let mut reference = lapidary_core::oracle::reference(&case.problem, &case.operands())
+        .map_err(|error| Fault::new(Tier::Acceptance, format!("the oracle refuses it: {error}")))?;
+    if promises.truncates {
+        reference = reference.truncating();
+    }
+    if !promises.non_finite {
+        reference = reference.with_unspecified_non_finite();
+    }
+    if promises.subnormals {
+        reference = reference.keeping_subnormals();
+    }
+    if tier == Tier::Statistical {
+        reference = reference.within_units(promises.units);
+    }
+    Ok(reference)
+}
+
+/// Fills C with what nothing computes where beta = 0 says that it is not read, and A and B where
+/// alpha = 0 or K = 0 does; the oracle has been asked before.
+pub(crate) fn poison(case: &mut Case) {
+    let poison = |float: bool| if float { f64::NAN } else { 77.0 };
+    if !case.problem.reads_c() {
+        case.c.fill(poison(case.problem.c.is_float()));
+    }
+    if !case.problem.reads_factors() {
+        case.a.fill(poison(case.problem.a.is_float()));
+        case.b.fill(poison(case.problem.b.is_float()));
+    }
+}
+
+/// The matrix in what C's storage has become.
+pub(crate) fn view<'a>(case: &Case, after: &'a [u8]) -> Result<AnyMatrixRef<'a>, Fault> {
+    AnyMatrixRef::new(after, case.c.element(), case.c.placement()).map_err(|error| {
+        Fault::new(Tier::Canaries, format!("C's storage came back wrong: {error}"))
+    })
+}
+
+/// Exponents of worst-case data: wide, but such that products and sums of them stay finite.
+fn exponents(spec: &Spec) -> i32 {
+    use lapidary_core::ElementType as E;
+    match spec.types[0] {
+        E::F64 => 300,
+        E::F32 | E::BF16 => 50,
+        E::F16 => 13,
+        E::F8E5M2 | E::F8E5M2Fnuz => 13,
+        _ => 6,
+    }
+}

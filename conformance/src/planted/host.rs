@@ -1,0 +1,182 @@
+//! Bugs in host code: a copy of the sources is patched, built and run.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::Deserialize;
+
+use super::{Bug, Kill, PlantError};
+use crate::check::Fault;
+use crate::tier::Tier;
+
+/// Crates that the copy consists of.
+const CRATES: [&str; 2] = ["core", "conformance"];
+
+/// The program in the copy that says who noticed.
+const PROGRAM: &str = "planted_host";
+
+/// A copy of the sources in the target directory, in which bugs are planted one after the other. It is
+/// kept, so that each build starts from the last.
+#[derive(Debug)]
+pub struct HostLab {
+    root: PathBuf,
+    copy: PathBuf,
+    target: PathBuf,
+}
+
+/// What the program prints.
+#[derive(Deserialize)]
+struct Answer {
+    noticed: Option<Tier>,
+    message: String,
+    passes_bound: Option<bool>,
+}
+
+fn failed(what: impl Into<String>, message: impl ToString) -> PlantError {
+    PlantError::Host { what: what.into(), message: message.to_string() }
+}
+
+impl HostLab {
+    /// Copies the sources of the repository that this crate was built from.
+    ///
+    /// # Errors
+    /// [`PlantError::Host`] if they are not there any more, or cannot be copied.
+    pub fn new() -> Result<Self, PlantError> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .parent()
+            .filter(|root| root.join("core/src/lib.rs").exists())
+            .ok_or_else(|| {
+                failed("planting bugs in host code", "it needs a checkout of the sources")
+            })?
+            .to_owned();
+        let target =
+            std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+        let copy = target.join("planted");
+        let lab = Self { root, copy, target };
+        for name in CRATES {
+            lab.copy_folder(name)?;
+        }
+        lab.write_manifests()?;
+        Ok(lab)
+    }
+
+    fn copy_folder(&self, folder: &str) -> Result<(), PlantError> {
+        let from = self.root.join(folder);
+        let to = self.copy.join(folder);
+        let error = |error: std::io::Error| failed(format!("copying {}", from.display()), error);
+        std::fs::create_dir_all(&to).map_err(error)?;
+        for entry in std::fs::read_dir(&from).map_err(error)? {
+            let entry = entry.map_err(error)?;
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            let path = format!("{folder}/{name}");
+            if entry.file_type().map_err(error)?.is_dir() {
+                // Neither what fuzzing leaves behind nor crates within crates.
+                let known = ["src", "examples", "cases", "planted"];
+                if known.contains(&&*name) || folder.contains('/') {
+                    self.copy_folder(&path)?;
+                }
+            } else {
+                self.write(&path, &std::fs::read_to_string(entry.path()).map_err(error)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a file of the copy, unless it has that text already: a build looks at times.
+    fn write(&self, path: &str, text: &str) -> Result<(), PlantError> {
+        let to = self.copy.join(path);
+        if std::fs::read_to_string(&to).is_ok_and(|old| old == text) {
+            return Ok(());
+        }
+        std::fs::write(&to, text)
+            .map_err(|error| failed(format!("writing {}", to.display()), error))
+    }
+
+    fn read(&self, path: &str) -> Result<String, PlantError> {
+        let from = self.root.join(path);
+        std::fs::read_to_string(&from)
+            .map_err(|error| failed(format!("reading {}", from.display()), error))
+    }
+
+    /// The workspace of the copied crates alone, with the GPU backends left out.
+    fn write_manifests(&self) -> Result<(), PlantError> {
+        let parse = |text: &str| text.parse::<toml::Table>().map_err(|e| failed("a manifest", e));
+        let mut workspace = parse(&self.read("Cargo.toml")?)?;
+        if let Some(toml::Value::Table(table)) = workspace.get_mut("workspace") {
+            table.insert("members".into(), CRATES.to_vec().into());
+            table.remove("exclude");
+            if let Some(toml::Value::Table(dependencies)) = table.get_mut("dependencies") {
+                dependencies
+                    .retain(|name, value| value.get("path").is_none() || name == "lapidary-core");
+            }
+        }
+        // The same profile, so that dependencies are taken as they were built; but what is built a dozen
+        // times is better built fast than made fast.
+        if let Some(dev) = workspace.get_mut("profile").and_then(|p| p.get_mut("dev"))
+            && let Some(dev) = dev.as_table_mut()
+        {
+            dev.remove("package");
+        }
+        self.write("Cargo.toml", &workspace.to_string())?;
+        let mut suite = parse(&self.read("conformance/Cargo.toml")?)?;
+        if let Some(toml::Value::Table(features)) = suite.get_mut("features") {
+            for (_, parts) in features.iter_mut() {
+                *parts = toml::Value::Array(Vec::new());
+            }
+        }
+        if let Some(toml::Value::Table(dependencies)) = suite.get_mut("dependencies") {
+            dependencies.retain(|name, _| name != "lapidary-hip" && name != "lapidary-wgsl");
+        }
+        suite.remove("dev-dependencies");
+        self.write("conformance/Cargo.toml", &suite.to_string())?;
+        let mut core = parse(&self.read("core/Cargo.toml")?)?;
+        for part in ["dev-dependencies", "test"] {
+            core.remove(part);
+        }
+        self.write("core/Cargo.toml", &core.to_string())?;
+        self.write("Cargo.lock", &self.read("Cargo.lock")?)
+    }
+
+    /// Plants a bug, builds, runs, and takes the bug out again.
+    ///
+    /// # Errors
+    /// [`PlantError`] if it does not fit, does not build, or gives no answer.
+    pub fn run(&self, bug: &Bug) -> Result<Kill, PlantError> {
+        let file = bug.file().unwrap_or_default().to_owned();
+        let original = self.read(&file)?;
+        self.write(&file, &bug.apply(&original)?)?;
+        let answer = self.build_and_run(&bug.name);
+        self.write(&file, &original)?;
+        let answer = answer?;
+        let fault = answer.noticed.map(|tier| Fault { tier, message: answer.message });
+        Ok(Kill::new(bug, fault, answer.passes_bound))
+    }
+
+    fn build_and_run(&self, name: &str) -> Result<Answer, PlantError> {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut build = Command::new(cargo);
+        build
+            .current_dir(&self.copy)
+            .env("CARGO_TARGET_DIR", &self.target)
+            // What cargo sets for the crate whose test this is.
+            .env_remove("CARGO_MANIFEST_DIR")
+            .args(["build", "--quiet", "-p", "lapidary-conformance", "--example", PROGRAM])
+            .arg("--no-default-features");
+        let output = build.output().map_err(|error| failed("running cargo", error))?;
+        if !output.status.success() {
+            let log = String::from_utf8_lossy(&output.stderr);
+            return Err(failed(format!("building {name}"), log.trim()));
+        }
+        let program = self.target.join("debug/examples").join(PROGRAM);
+        let output = Command::new(&program)
+            .arg(name)
+            .output()
+            .map_err(|error| failed(format!("running {}", program.display()), error))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        toml::from_str(&text).map_err(|error| {
+            let log = String::from_utf8_lossy(&output.stderr);
+            failed(format!("{name} gave no answer"), format!("{error}; {}", log.trim()))
+        })
+    }
+}

@@ -1,0 +1,118 @@
+//! Bugs in kernels: patched when they are compiled.
+
+use std::collections::HashMap;
+
+use lapidary_core::Error;
+
+use super::{Bug, Harvest, PlantError, hunt};
+use crate::adapter::Adapter;
+use crate::check::Fault;
+
+/// The adapters without bugs, each opened when it is first needed.
+#[derive(Default)]
+pub(super) struct KernelLab {
+    clean: HashMap<String, Result<Box<dyn Adapter>, String>>,
+}
+
+impl KernelLab {
+    /// Runs a bug's case without the bug and with it.
+    pub(super) fn run(&mut self, bug: &Bug, harvest: &mut Harvest) -> Result<(), PlantError> {
+        let clean = self
+            .clean
+            .entry(bug.backend.clone())
+            .or_insert_with(|| open(bug, None).map_err(|error| error.to_string()));
+        let clean = match clean {
+            Ok(clean) => &**clean,
+            Err(reason) => {
+                harvest.skipped.push((bug.name.clone(), reason.clone()));
+                return Ok(());
+            }
+        };
+        let without = hunt(clean, bug)?;
+        if let Some(tier) = without.noticed {
+            let fault = Fault { tier, message: without.message };
+            harvest.spoiled.push((bug.name.clone(), fault));
+        }
+        let device = |error| PlantError::Device { bug: bug.name.clone(), error: Box::new(error) };
+        let planted = open(bug, Some(bug.changed()?)).map_err(device)?;
+        harvest.kills.push(hunt(&*planted, bug)?);
+        Ok(())
+    }
+}
+
+/// The path of a source file as its backend knows it, its text, and its text with the bug.
+struct Changed {
+    path: &'static str,
+    #[cfg(feature = "wgsl")]
+    original: &'static str,
+    text: String,
+}
+
+impl Bug {
+    fn changed(&self) -> Result<Changed, PlantError> {
+        let file = self.file().unwrap_or_default();
+        let known: Vec<(String, &'static str, &'static str)> = sources();
+        let Some((_, path, original)) = known.iter().find(|(full, ..)| full == file) else {
+            return Err(PlantError::Patch {
+                bug: self.name.clone(),
+                file: file.to_owned(),
+                message: "it is no source of a kernel".into(),
+            });
+        };
+        Ok(Changed {
+            path,
+            #[cfg(feature = "wgsl")]
+            original,
+            text: self.apply(original)?,
+        })
+    }
+}
+
+/// Every source of a kernel: path from the repository's root, path as its backend knows it, text.
+fn sources() -> Vec<(String, &'static str, &'static str)> {
+    let mut all = Vec::new();
+    #[cfg(feature = "wgsl")]
+    for (path, text) in lapidary_wgsl::SHADERS {
+        all.push((format!("backend-wgsl/shaders/{path}"), *path, *text));
+    }
+    #[cfg(feature = "hip")]
+    for source in lapidary_hip::sources::ALL {
+        all.push((format!("backend-hip/kernels/{}", source.path), source.path, source.text));
+    }
+    all
+}
+
+/// Opens a bug's backend, with the bug if there is a changed source.
+fn open(bug: &Bug, changed: Option<Changed>) -> Result<Box<dyn Adapter>, Error> {
+    match bug.backend.as_str() {
+        #[cfg(feature = "wgsl")]
+        "wgsl" => {
+            use crate::adapter::WgslAdapter;
+            use lapidary_wgsl::{ShaderRewrite, WgslOptions};
+            let options = WgslOptions::default();
+            Ok(Box::new(match changed {
+                None => WgslAdapter::open(&options)?,
+                Some(Changed { original, text, .. }) => {
+                    let rewrite = ShaderRewrite::new(move |module| module.replace(original, &text));
+                    WgslAdapter::with_rewrite(&options, rewrite)?
+                }
+            }))
+        }
+        #[cfg(feature = "hip")]
+        "gfx942" | "gfx950" => {
+            use crate::adapter::HipAdapter;
+            use lapidary_hip::Target;
+            use lapidary_hip::compile::Compiler;
+            let target = if bug.backend == "gfx942" { Target::Gfx942 } else { Target::Gfx950 };
+            Ok(Box::new(match changed {
+                None => HipAdapter::emulated(target)?,
+                Some(Changed { path, text, .. }) => {
+                    let compiler = Compiler::find_for(target)
+                        .map_err(|error| Error::NoDevice { reason: error.to_string() })?;
+                    HipAdapter::with_compiler(target, compiler.with_source(path, text))?
+                }
+            }))
+        }
+        other => Err(Error::NoDevice { reason: format!("there is no backend {other}") }),
+    }
+}

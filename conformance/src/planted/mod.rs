@@ -1,0 +1,309 @@
+//! Bugs planted on purpose: proof that the suite would notice them.
+//!
+//! A bug is a patch of one or two lines of the real source. Kernels are patched when they are compiled;
+//! host code, the checker included, is patched in a copy of the sources, which is built and run. A bug
+//! counts as noticed only if the tier that it names is the first to notice.
+
+mod host;
+#[cfg(any(feature = "hip", feature = "wgsl"))]
+mod kernels;
+
+use lapidary_core::KernelChoice;
+use lapidary_core::testing::Values;
+use serde::{Deserialize, Serialize};
+
+use crate::adapter::{Adapter, CpuAdapter, Job, Promises, Types};
+use crate::check::{self, Depth, Fault, Verdict};
+use crate::spec::{Route, Spec};
+use crate::tier::Tier;
+
+pub use host::HostLab;
+
+const FILES: [(&str, &str); 3] = [
+    ("planted/wgsl.toml", include_str!("../../planted/wgsl.toml")),
+    ("planted/hip.toml", include_str!("../../planted/hip.toml")),
+    ("planted/host.toml", include_str!("../../planted/host.toml")),
+];
+
+/// A planted bug as data.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Bug {
+    /// Its name.
+    pub name: String,
+    /// What it does, in words.
+    pub what: String,
+    /// The adapter that runs it, or `oracle` for the checker.
+    pub backend: String,
+    /// The tier that must notice it first.
+    pub expected: Tier,
+    /// The name of the kernel that has it, or `#n` for number n of the kernels for these types.
+    #[serde(default = "auto")]
+    pub kernel: String,
+    /// The case that shows it.
+    #[serde(default)]
+    pub case: Option<Spec>,
+    /// The difference to the real source, in the form of `diff -u` from the repository's root.
+    pub patch: String,
+}
+
+fn auto() -> String {
+    "auto".into()
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Bugs {
+    bug: Vec<Bug>,
+}
+
+/// Why a bug cannot be planted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlantError {
+    /// The list of bugs is broken.
+    #[error("{file}: {message}")]
+    List {
+        /// The file.
+        file: &'static str,
+        /// What is wrong.
+        message: String,
+    },
+    /// The patch does not fit the source.
+    #[error("{bug}: the patch does not fit {file}: {message}")]
+    Patch {
+        /// The bug.
+        bug: String,
+        /// The file it changes.
+        file: String,
+        /// What does not fit.
+        message: String,
+    },
+    /// There is no such kernel.
+    #[error("{bug}: there is no kernel {kernel} for its types")]
+    Kernel {
+        /// The bug.
+        bug: String,
+        /// The kernel.
+        kernel: String,
+    },
+    /// The device cannot be opened.
+    #[error("{bug}: {error}")]
+    Device {
+        /// The bug.
+        bug: String,
+        /// Why not.
+        error: Box<lapidary_core::Error>,
+    },
+    /// The copy of the sources cannot be made, built or run.
+    #[error("{what}: {message}")]
+    Host {
+        /// What was attempted.
+        what: String,
+        /// What came back.
+        message: String,
+    },
+}
+
+/// What became of a planted bug.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Kill {
+    /// The bug's name.
+    pub name: String,
+    /// The adapter that ran it.
+    pub backend: String,
+    /// The file that it is in.
+    pub place: String,
+    /// What it does.
+    pub what: String,
+    /// The tier that must notice it.
+    pub expected: Tier,
+    /// The tier that noticed it first, if any did.
+    pub noticed: Option<Tier>,
+    /// What it saw.
+    pub message: String,
+    /// Whether the bug passes a plain γ_K check at 128×128×128; `None` where there is no product to
+    /// check so.
+    pub passes_bound: Option<bool>,
+}
+
+impl Kill {
+    /// Whether the right tier noticed.
+    #[must_use]
+    pub fn as_expected(&self) -> bool {
+        self.noticed == Some(self.expected)
+    }
+
+    fn new(bug: &Bug, fault: Option<Fault>, passes_bound: Option<bool>) -> Self {
+        Self {
+            name: bug.name.clone(),
+            backend: bug.backend.clone(),
+            place: bug.file().unwrap_or_default().to_owned(),
+            what: bug.what.clone(),
+            expected: bug.expected,
+            noticed: fault.as_ref().map(|fault| fault.tier),
+            message: fault.map(|fault| fault.message).unwrap_or_default(),
+            passes_bound,
+        }
+    }
+}
+
+/// Every planted bug.
+///
+/// # Errors
+/// [`PlantError::List`]; a test sees to it that there is none.
+pub fn bugs() -> Result<Vec<Bug>, PlantError> {
+    let mut all = Vec::new();
+    for (file, text) in FILES {
+        let list: Bugs = toml::from_str(text)
+            .map_err(|error| PlantError::List { file, message: error.to_string() })?;
+        all.extend(list.bug);
+    }
+    Ok(all)
+}
+
+impl Bug {
+    /// The file that it changes, from the repository's root.
+    #[must_use]
+    pub fn file(&self) -> Option<&str> {
+        self.patch.lines().find_map(|line| line.strip_prefix("+++ b/"))
+    }
+
+    /// `source` with the bug in it.
+    ///
+    /// # Errors
+    /// [`PlantError::Patch`] if it does not fit.
+    pub fn apply(&self, source: &str) -> Result<String, PlantError> {
+        let wrong = |message: String| PlantError::Patch {
+            bug: self.name.clone(),
+            file: self.file().unwrap_or_default().to_owned(),
+            message,
+        };
+        let patch = diffy::Patch::from_str(&self.patch).map_err(|e| wrong(e.to_string()))?;
+        diffy::apply(source, &patch).map_err(|error| wrong(error.to_string()))
+    }
+
+    /// The kernel that has it.
+    fn choice(&self, adapter: &dyn Adapter) -> Result<KernelChoice, PlantError> {
+        let types =
+            self.case.as_ref().map_or(Types::of_spec(&Spec::new("", "", [1; 3])), Types::of_spec);
+        let kernels = adapter.kernels(types);
+        let found = match self.kernel.strip_prefix('#').and_then(|n| n.parse::<usize>().ok()) {
+            Some(number) => kernels.get(number),
+            None => kernels.iter().find(|kernel| kernel.name() == self.kernel),
+        };
+        found.copied().ok_or_else(|| PlantError::Kernel {
+            bug: self.name.clone(),
+            kernel: self.kernel.clone(),
+        })
+    }
+}
+
+/// Plants a bug of host code in this very process's library and says who noticed: what the program in
+/// the patched copy of the sources does.
+///
+/// # Errors
+/// [`PlantError`] if the bug cannot be run.
+pub fn run_here(bug: &Bug) -> Result<Kill, PlantError> {
+    if bug.backend == "oracle" {
+        return Ok(Kill::new(bug, check::oracle().err(), None));
+    }
+    hunt(&CpuAdapter::new(), bug)
+}
+
+/// Runs a bug's case through every tier on an adapter that has the bug.
+fn hunt(adapter: &dyn Adapter, bug: &Bug) -> Result<Kill, PlantError> {
+    let kernel = bug.choice(adapter)?;
+    let Some(spec) = &bug.case else {
+        return Ok(Kill::new(bug, None, None));
+    };
+    let mut fault = match check::check(adapter, kernel, spec, 1, &Depth::full()).verdict {
+        Verdict::Failed(fault) => Some(fault),
+        Verdict::Passed => None,
+        other => Some(Fault::new(Tier::Acceptance, format!("not run: {other:?}"))),
+    };
+    let types = Types::of_spec(spec);
+    if fault.is_none() && bug.expected == Tier::SpecialValues {
+        fault = check::special_values(adapter, kernel, types, spec.activation)
+            .1
+            .into_iter()
+            .next()
+            .map(|(_, fault)| fault);
+    }
+    if fault.is_none() && bug.expected == Tier::Codes {
+        fault = check::codes(adapter, kernel, types).1.into_iter().next().map(|(_, fault)| fault);
+    }
+    Ok(Kill::new(bug, fault, Some(passes_bound(adapter, kernel, types))))
+}
+
+/// What a plain test would say: 128×128×128, random data, dense, within γ_K.
+fn passes_bound(adapter: &dyn Adapter, kernel: KernelChoice, types: Types) -> bool {
+    let mut spec = Spec::new("plain", "a plain tolerance check", [128; 3]);
+    spec.types = types.elements;
+    spec.block_scales = types.block_scales;
+    let mut case = spec.case(Values::Uniform, 3);
+    case.c.fill(0.0);
+    let promises = Promises { ..adapter.promises() };
+    let Ok(reference) = check::reference(Tier::WorstCase, &case, promises) else { return false };
+    let job = Job::new(&case, kernel, Route::Device).without_inputs();
+    let Ok(executed) = adapter.execute(&job) else { return false };
+    check::view(&case, &executed.c).is_ok_and(|found| reference.compare(&found).passed())
+}
+
+/// Which bugs to plant.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Selection {
+    /// Only bugs whose name contains this.
+    pub filter: Option<String>,
+}
+
+impl Selection {
+    fn has(&self, bug: &Bug) -> bool {
+        self.filter.as_ref().is_none_or(|filter| bug.name.contains(filter.as_str()))
+    }
+}
+
+/// Bugs that were planted, and those that could not be, with the reason.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Harvest {
+    /// What became of each.
+    pub kills: Vec<Kill>,
+    /// Name and reason of those that were not planted because something is not there.
+    pub skipped: Vec<(String, String)>,
+    /// Bugs whose case fails without the bug: no proof of anything.
+    pub spoiled: Vec<(String, Fault)>,
+}
+
+/// Plants every bug of `selection`, one after the other; `progress` is told how many are done.
+///
+/// # Errors
+/// [`PlantError`] if a bug does not fit the source, or a patched copy does not build.
+pub fn plant(
+    selection: &Selection,
+    progress: &dyn Fn(usize, usize),
+) -> Result<Harvest, PlantError> {
+    let bugs: Vec<Bug> = bugs()?.into_iter().filter(|bug| selection.has(bug)).collect();
+    let mut harvest = Harvest::default();
+    #[cfg(any(feature = "hip", feature = "wgsl"))]
+    let mut lab = kernels::KernelLab::default();
+    let mut host: Option<Result<HostLab, PlantError>> = None;
+    for (index, bug) in bugs.iter().enumerate() {
+        progress(index, bugs.len());
+        match bug.backend.as_str() {
+            "cpu" | "oracle" => match host.get_or_insert_with(HostLab::new) {
+                Ok(lab) => harvest.kills.push(lab.run(bug)?),
+                Err(error) => harvest.skipped.push((bug.name.clone(), error.to_string())),
+            },
+            #[cfg(any(feature = "hip", feature = "wgsl"))]
+            _ => lab.run(bug, &mut harvest)?,
+            #[cfg(not(any(feature = "hip", feature = "wgsl")))]
+            _ => harvest.skipped.push((bug.name.clone(), "its backend is not built in".into())),
+        }
+    }
+    progress(bugs.len(), bugs.len());
+    Ok(harvest)
+}

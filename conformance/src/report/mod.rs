@@ -1,0 +1,232 @@
+//! What a run found, as data: printed as a table, written as JSON, or put in a page as Markdown.
+
+mod table;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::adapter::Adapter;
+use crate::check::{CodeReport, Fault, Metrics, Observation};
+use crate::generate::Item;
+use crate::planted::Kill;
+use crate::spec::Spec;
+use crate::suite::{self, Options};
+use crate::tier::Tier;
+
+pub use table::Markdown;
+
+/// A whole run.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Report {
+    /// `quick` or `full`.
+    pub mode: String,
+    /// Seed of cases and data.
+    pub seed: u64,
+    /// Version of the library.
+    pub version: String,
+    /// Seconds it took.
+    pub seconds: f64,
+    /// Each backend's part.
+    pub backends: Vec<BackendReport>,
+    /// Backends that were asked for or found and could not be opened, and why.
+    pub unavailable: Vec<String>,
+    /// What became of planted bugs, if they were planted.
+    pub planted: Vec<Kill>,
+    /// Planted bugs whose case fails without the bug too, and how.
+    pub spoiled: Vec<String>,
+}
+
+impl Report {
+    /// An empty report.
+    #[must_use]
+    pub fn new(options: &Options) -> Self {
+        Self {
+            mode: options.mode.name().to_owned(),
+            seed: options.seed,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            seconds: 0.0,
+            backends: Vec::new(),
+            unavailable: Vec::new(),
+            planted: Vec::new(),
+            spoiled: Vec::new(),
+        }
+    }
+
+    /// Whether nothing failed and every planted bug was noticed by the tier that should.
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        self.backends.iter().all(|backend| backend.failures.is_empty())
+            && self.planted.iter().all(Kill::as_expected)
+            && self.spoiled.is_empty()
+    }
+
+    /// Cases of all backends.
+    #[must_use]
+    pub fn cases(&self) -> usize {
+        self.backends.iter().map(|backend| backend.cases).sum()
+    }
+}
+
+/// One backend's part.
+#[derive(Clone, Debug, Default, Serialize)]
+#[non_exhaustive]
+pub struct BackendReport {
+    /// The adapter's name.
+    pub name: String,
+    /// The device.
+    pub device: String,
+    /// Its driver.
+    pub driver: String,
+    /// Limits and features seen.
+    pub properties: Vec<(String, String)>,
+    /// Cases run, refused and skipped ones included.
+    pub cases: usize,
+    /// Of these, distinct by the kernel that ran, shape class, layouts, types, epilogue and route.
+    pub distinct: usize,
+    /// By the plans' own names of kernels.
+    pub kernels: BTreeMap<String, KernelReport>,
+    /// Kernels that exist.
+    pub existing: usize,
+    /// Of these, the ones that no case ran.
+    pub missing: Vec<String>,
+    /// Non-finite, subnormal and extreme operands.
+    pub special: Vec<Observation>,
+    /// Codes decoded and ties rounded.
+    pub codes: Vec<CodeReport>,
+    /// Relations checked.
+    pub relations: BTreeMap<String, usize>,
+    /// Large products checked by Freivalds' test.
+    pub large: usize,
+    /// Everything that went wrong.
+    pub failures: Vec<FailureReport>,
+    /// Seconds it took.
+    pub seconds: f64,
+}
+
+impl BackendReport {
+    pub(crate) fn new(adapter: &dyn Adapter) -> Self {
+        let info = adapter.info();
+        Self {
+            name: adapter.name().to_owned(),
+            device: info.name,
+            driver: info.driver,
+            properties: info.properties,
+            ..Self::default()
+        }
+    }
+
+    /// Fills in what follows from the rest.
+    pub(crate) fn finish(&mut self, adapter: &dyn Adapter) {
+        let ran: BTreeSet<&str> = self
+            .kernels
+            .iter()
+            .filter(|(_, kernel)| kernel.passed + kernel.failed > 0)
+            .map(|(name, _)| name.as_str())
+            .collect();
+        let names = adapter.kernel_names();
+        self.missing = suite::missing(&names, &ran);
+        self.existing = names.len();
+    }
+
+    /// All kernels' numbers together.
+    #[must_use]
+    pub fn total(&self) -> KernelReport {
+        let mut total = KernelReport::default();
+        for kernel in self.kernels.values() {
+            total.merge(kernel);
+        }
+        total
+    }
+}
+
+/// One kernel's cases.
+#[derive(Clone, Debug, Default, Serialize)]
+#[non_exhaustive]
+pub struct KernelReport {
+    /// Cases run.
+    pub cases: usize,
+    /// Right in every tier.
+    pub passed: usize,
+    /// Wrong in one.
+    pub failed: usize,
+    /// Refused as expected, by reason.
+    pub refused: BTreeMap<String, usize>,
+    /// Not run, by reason.
+    pub skipped: BTreeMap<String, usize>,
+    /// Errors, repetitions, canaries.
+    #[serde(flatten)]
+    pub metrics: Metrics,
+}
+
+impl KernelReport {
+    fn merge(&mut self, other: &Self) {
+        self.cases += other.cases;
+        self.passed += other.passed;
+        self.failed += other.failed;
+        for (into, from) in
+            [(&mut self.refused, &other.refused), (&mut self.skipped, &other.skipped)]
+        {
+            for (reason, count) in from {
+                *into.entry(reason.clone()).or_default() += count;
+            }
+        }
+        self.metrics.merge(&other.metrics);
+    }
+}
+
+/// A failing case.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct FailureReport {
+    /// The case's name.
+    pub case: String,
+    /// The kernel asked for.
+    pub kernel: String,
+    /// The tier that noticed.
+    pub tier: Tier,
+    /// What it saw.
+    pub message: String,
+    /// The command that runs this case alone.
+    pub replay: String,
+    /// The smallest case that still fails.
+    pub shrunk: Option<Spec>,
+}
+
+impl FailureReport {
+    pub(crate) fn new(
+        adapter: &dyn Adapter,
+        options: &Options,
+        item: &Item,
+        fault: &Fault,
+    ) -> Self {
+        let kernel = item.kernel.name();
+        let case = item.spec.name.clone();
+        // Special values, codes and relations have no case of their own: the tier is run again.
+        let which = match fault.tier {
+            Tier::Oracle
+            | Tier::SpecialValues
+            | Tier::Codes
+            | Tier::Metamorphic
+            | Tier::Freivalds => {
+                format!("--tier {}", fault.tier.name())
+            }
+            _ => format!("--filter '{case} {kernel}'"),
+        };
+        let replay = format!(
+            "lapidary conformance --backend {} --{} --seed {} {which}",
+            adapter.name(),
+            options.mode.name(),
+            options.seed,
+        );
+        Self {
+            case,
+            kernel,
+            tier: fault.tier,
+            message: fault.message.clone(),
+            replay,
+            shrunk: None,
+        }
+    }
+}

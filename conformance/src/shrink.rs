@@ -1,0 +1,82 @@
+//! Making a failing case as small as it can be and still fail in the same tier.
+
+use lapidary_core::testing::{Arrangement, Values};
+use lapidary_core::{Activation, KernelChoice};
+
+use crate::adapter::Adapter;
+use crate::check::{Depth, Verdict, check};
+use crate::spec::{Route, Spec, Tag};
+use crate::tier::Tier;
+
+/// Executions that shrinking may take.
+const ATTEMPTS: usize = 120;
+
+/// The smallest case found that fails in `tier`; `spec` itself if none smaller does.
+///
+/// Each step that still fails is kept: sizes halved and decremented, batch to one, dense layouts, no
+/// epilogue.
+pub fn shrink(
+    adapter: &dyn Adapter,
+    kernel: KernelChoice,
+    spec: &Spec,
+    seed: u64,
+    tier: Tier,
+) -> Spec {
+    let depth = match tier {
+        Tier::Exact | Tier::Statistical | Tier::WorstCase => Depth::of(&[tier]),
+        Tier::Determinism => Depth::full(),
+        _ => Depth::of(&[Tier::Exact, Tier::Statistical, Tier::WorstCase]),
+    };
+    let mut attempts = 0;
+    let mut fails = |candidate: &Spec| {
+        attempts += 1;
+        let case = candidate.case(Values::SmallIntegers(1), 0);
+        attempts <= ATTEMPTS
+            && case.problem.validate().is_ok()
+            && matches!(
+                check(adapter, kernel, candidate, seed, &depth).verdict,
+                Verdict::Failed(fault) if fault.tier == tier
+            )
+    };
+    let mut best = spec.clone();
+    loop {
+        let next = candidates(&best).into_iter().find(|candidate| fails(candidate));
+        match next {
+            Some(smaller) => best = smaller,
+            None => break,
+        }
+    }
+    best.name = format!("shrunk.{}", spec.name);
+    best.reason = format!("failed in the {} tier on {}", tier.name(), adapter.name());
+    best.tags = vec![Tag::Regression];
+    best
+}
+
+/// Simpler specs, the boldest steps first.
+fn candidates(spec: &Spec) -> Vec<Spec> {
+    let mut all = Vec::new();
+    let mut add = |change: &dyn Fn(&mut Spec)| {
+        let mut candidate = spec.clone();
+        change(&mut candidate);
+        if candidate != *spec {
+            all.push(candidate);
+        }
+    };
+    add(&|s| s.batch = s.batch.min(1));
+    add(&|s| s.layouts = [Arrangement::Dense; 3]);
+    add(&|s| s.route = Route::Device);
+    for axis in 0..3 {
+        let unit = if axis == 2 && spec.block_scales { 32 } else { 1 };
+        add(&|s| {
+            s.shape[axis] = (s.shape[axis] / 2).max(1).next_multiple_of(unit).min(s.shape[axis])
+        });
+        add(&|s| s.shape[axis] = s.shape[axis].saturating_sub(unit).max(unit.min(s.shape[axis])));
+        add(&|s| s.layouts[axis] = Arrangement::Dense);
+    }
+    add(&|s| s.activation = Activation::None);
+    add(&|s| s.bias = false);
+    add(&|s| (s.row_scale, s.col_scale) = (false, false));
+    add(&|s| s.beta = 0.0);
+    add(&|s| s.alpha = 1.0);
+    all
+}

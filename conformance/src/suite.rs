@@ -1,0 +1,333 @@
+//! Runs everything on some adapters and gathers a report.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use lapidary_core::{Activation, ElementType, KernelChoice};
+
+use crate::adapter::{Adapter, Types};
+use crate::check::{self, Depth, Fault, Outcome, Relation, Verdict};
+use crate::file::{self, FileError};
+use crate::generate::{Item, generate};
+use crate::report::{BackendReport, FailureReport};
+use crate::shrink::shrink;
+use crate::spec::{Spec, Tag};
+use crate::tier::Tier;
+
+/// How much to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Mode {
+    /// Enough to find what is broken, in minutes.
+    Quick,
+    /// Ten times as many cases, and every check with every kernel.
+    Full,
+}
+
+impl Mode {
+    /// The name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Quick => "quick",
+            Self::Full => "full",
+        }
+    }
+}
+
+/// What to run.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// How much.
+    pub mode: Mode,
+    /// Only cases whose name or kernel contains this.
+    pub filter: Option<String>,
+    /// Only these tiers; all if empty.
+    pub tiers: Vec<Tier>,
+    /// Seed of cases and data.
+    pub seed: u64,
+    /// Threads that run cases; 0 stands for one a core.
+    pub jobs: usize,
+    /// Cases besides the built-in ones.
+    pub cases: Vec<Spec>,
+}
+
+impl Options {
+    /// Everything of `mode`.
+    #[must_use]
+    pub fn new(mode: Mode) -> Self {
+        Self { mode, filter: None, tiers: Vec::new(), seed: 1, jobs: 0, cases: Vec::new() }
+    }
+
+    fn has(&self, tier: Tier) -> bool {
+        self.tiers.is_empty() || self.tiers.contains(&tier)
+    }
+
+    fn keeps(&self, item: &Item) -> bool {
+        self.filter.as_ref().is_none_or(|filter| {
+            format!("{} {}", item.spec.name, item.kernel.name()).contains(filter.as_str())
+        })
+    }
+}
+
+/// Failing cases that are shrunk; the others are reported as they are.
+const SHRUNK: usize = 5;
+
+/// Generated cases of an adapter, and how many share a build.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::exhaustive_structs, reason = "two numbers")]
+pub struct Share {
+    /// Cases.
+    pub cases: usize,
+    /// Cases for each combination of kernel, types and epilogue.
+    pub per_build: usize,
+}
+
+/// Runs the suite on one adapter; `progress` is told how many of how many cases are done.
+///
+/// # Errors
+/// [`FileError`] if the built-in cases are broken.
+pub fn run(
+    adapter: &dyn Adapter,
+    options: &Options,
+    share: Share,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> Result<BackendReport, FileError> {
+    let start = Instant::now();
+    let mut items = curated(adapter, options)?;
+    items.extend(generate(adapter, share.cases, share.per_build, options.seed));
+    items.retain(|item| options.keeps(item));
+    let mut report = BackendReport::new(adapter);
+    let tiers = [Tier::Exact, Tier::Statistical, Tier::WorstCase];
+    if tiers.into_iter().any(|tier| options.has(tier)) {
+        cases(adapter, options, &items, progress, &mut report);
+    }
+    if options.filter.is_none() {
+        others(adapter, options, &mut report);
+    }
+    report.seconds = start.elapsed().as_secs_f64();
+    report.finish(adapter);
+    Ok(report)
+}
+
+/// The built-in cases with the backend's own choice, and with one other kernel each, or with all.
+fn curated(adapter: &dyn Adapter, options: &Options) -> Result<Vec<Item>, FileError> {
+    let mut items = Vec::new();
+    let specs = file::built_in()?.into_iter().chain(options.cases.iter().cloned());
+    for (index, spec) in specs.enumerate() {
+        let kernels = adapter.kernels(Types::of_spec(&spec));
+        let all = options.mode == Mode::Full || spec.tags.contains(&Tag::Regression);
+        let size = spec.shape.iter().map(|&x| x.max(1) as f64).product::<f64>();
+        if size * spec.batch.max(1) as f64 > adapter.reach() {
+            continue;
+        }
+        for (number, &kernel) in kernels.iter().enumerate() {
+            let chosen = number == 0 || all || number == 1 + index % (kernels.len() - 1).max(1);
+            if chosen && spec.is_for(adapter.name(), &kernel.name()) {
+                items.push(Item { spec: spec.clone(), kernel });
+            }
+        }
+        // Types that the backend lacks must be refused.
+        if kernels.is_empty() && spec.is_for(adapter.name(), "auto") {
+            items.push(Item { spec, kernel: KernelChoice::Auto });
+        }
+    }
+    Ok(items)
+}
+
+/// The tiers of case number `index`: every one in full, the exact one and one other otherwise.
+fn depth(options: &Options, index: usize) -> Depth {
+    let full = options.mode == Mode::Full;
+    let wanted =
+        |tier: Tier, turn: bool| options.has(tier) && (full || turn || !options.tiers.is_empty());
+    let mut tiers = Vec::new();
+    for (tier, turn) in [
+        (Tier::Exact, true),
+        (Tier::Statistical, index.is_multiple_of(2)),
+        (Tier::WorstCase, index % 4 == 1),
+        (Tier::Determinism, true),
+    ] {
+        if wanted(tier, turn) {
+            tiers.push(tier);
+        }
+    }
+    Depth { tiers, rerun: full || index % 4 == 3, reorder: full || index % 8 == 2 }
+}
+
+fn cases(
+    adapter: &dyn Adapter,
+    options: &Options,
+    items: &[Item],
+    progress: &(dyn Fn(usize, usize) + Sync),
+    report: &mut BackendReport,
+) {
+    let next = AtomicUsize::new(0);
+    let done = AtomicUsize::new(0);
+    let outcomes: Mutex<BTreeMap<usize, Outcome>> = Mutex::default();
+    let jobs = match options.jobs {
+        0 => std::thread::available_parallelism().map_or(1, |n| n.get()),
+        jobs => jobs,
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.min(items.len()).max(1) {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(item) = items.get(index) else { break };
+                    let outcome = check::check(
+                        adapter,
+                        item.kernel,
+                        &item.spec,
+                        data_seed(options.seed, &item.spec),
+                        &depth(options, index),
+                    );
+                    outcomes.lock().unwrap_or_else(PoisonError::into_inner).insert(index, outcome);
+                    progress(done.fetch_add(1, Ordering::Relaxed) + 1, items.len());
+                }
+            });
+        }
+    });
+    let outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut distinct = HashSet::new();
+    let mut shrunk = 0;
+    for (index, outcome) in outcomes {
+        let Some(item) = items.get(index) else { continue };
+        report.cases += 1;
+        let name = outcome.kernel.clone().unwrap_or_else(|| item.kernel.name());
+        distinct.insert(format!("{name} {}", item.spec.class()));
+        let kernel = report.kernels.entry(name).or_default();
+        kernel.cases += 1;
+        kernel.metrics.merge(&outcome.metrics);
+        match outcome.verdict {
+            Verdict::Passed => kernel.passed += 1,
+            Verdict::Refused(refusal) => {
+                *kernel.refused.entry(refusal.name().to_owned()).or_default() += 1;
+            }
+            Verdict::Skipped(reason) => *kernel.skipped.entry(reason).or_default() += 1,
+            Verdict::Failed(fault) => {
+                kernel.failed += 1;
+                let tier = fault.tier;
+                let mut failure = FailureReport::new(adapter, options, item, &fault);
+                if shrunk < SHRUNK {
+                    shrunk += 1;
+                    let seed = data_seed(options.seed, &item.spec);
+                    let mut spec = shrink(adapter, item.kernel, &item.spec, seed, tier);
+                    spec.backends = vec![adapter.name().to_owned()];
+                    failure.shrunk = Some(spec);
+                }
+                report.failures.push(failure);
+            }
+        }
+    }
+    report.distinct = distinct.len();
+}
+
+/// Special values, codes, relations and large products.
+fn others(adapter: &dyn Adapter, options: &Options, report: &mut BackendReport) {
+    let full = options.mode == Mode::Full;
+    let note = |report: &mut BackendReport, name: String, kernel: KernelChoice, fault: Fault| {
+        let item = Item { spec: Spec::new(name, "", [0; 3]), kernel };
+        report.failures.push(FailureReport::new(adapter, options, &item, &fault));
+    };
+    if options.has(Tier::Oracle)
+        && let Err(fault) = check::oracle()
+    {
+        note(report, "the checker itself".into(), KernelChoice::Auto, fault);
+    }
+    let widest = |types: &Types| {
+        matches!(types.elements[2], ElementType::F32 | ElementType::F64 | ElementType::I32)
+    };
+    for (index, types) in adapter.types().into_iter().enumerate() {
+        let kernels = adapter.kernels(types);
+        let some: Vec<KernelChoice> = if full {
+            kernels.clone()
+        } else {
+            // The backend's own choice, and one of the others in turn.
+            let other = kernels.get(1 + index % (kernels.len().max(2) - 1)).copied();
+            kernels.first().copied().into_iter().chain(other).collect()
+        };
+        for &kernel in &some {
+            if options.has(Tier::SpecialValues) && widest(&types) {
+                // Relu by a maximum would lose a NaN.
+                for activation in [Activation::None, Activation::Relu] {
+                    let (seen, faults) = check::special_values(adapter, kernel, types, activation);
+                    report.special.extend(seen);
+                    for (name, fault) in faults {
+                        note(report, name, kernel, fault);
+                    }
+                }
+            }
+            if options.has(Tier::Codes) {
+                let (seen, faults) = check::codes(adapter, kernel, types);
+                report.codes.extend(seen);
+                for (name, fault) in faults {
+                    note(report, name, kernel, fault);
+                }
+            }
+        }
+        if !widest(&types) {
+            continue;
+        }
+        for (number, &kernel) in kernels.iter().enumerate() {
+            let name = |what: &str| format!("{what} {:?}", types.elements);
+            if options.has(Tier::Metamorphic) && (full || number % 4 == index % 4) {
+                let k = if types.block_scales { 64 } else { 45 };
+                let mut spec = Spec::new("metamorphic", "related products", [37, 50, k]);
+                spec.types = types.elements;
+                spec.block_scales = types.block_scales;
+                for relation in Relation::ALL {
+                    if types.block_scales && relation == Relation::Transpose {
+                        continue;
+                    }
+                    match check::metamorphic(adapter, kernel, &spec, relation, options.seed) {
+                        Ok(Some(())) => {
+                            *report.relations.entry(relation.name().into()).or_default() += 1
+                        }
+                        Ok(None) => {}
+                        Err(fault) => {
+                            *report.relations.entry(relation.name().into()).or_default() += 1;
+                            note(report, name(relation.name()), kernel, fault);
+                        }
+                    }
+                }
+            }
+            let large = options.has(Tier::Freivalds) && !types.block_scales;
+            if large && (full || number == 0 || number == 1 + index % kernels.len().max(1)) {
+                let side = (2.0 * adapter.reach()).cbrt() as usize;
+                let shape = [side, side + 1, side - 1];
+                match check::freivalds(adapter, kernel, types, shape, options.seed) {
+                    Ok(Some(())) => report.large += 1,
+                    Ok(None) => {}
+                    Err(fault) => {
+                        report.large += 1;
+                        note(report, name("freivalds"), kernel, fault);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The seed of a case's data: the same whatever else runs.
+#[must_use]
+pub fn data_seed(seed: u64, spec: &Spec) -> u64 {
+    // FNV-1a of the name: stable between versions and machines.
+    spec.name.bytes().fold(seed ^ 0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+/// Kernels that exist and did not run: `names` as [`Adapter::kernel_names`] gives them.
+pub(crate) fn missing(names: &[String], ran: &BTreeSet<&str>) -> Vec<String> {
+    names
+        .iter()
+        .filter(|name| match name.strip_suffix('*') {
+            Some(start) => !ran.iter().any(|kernel| kernel.starts_with(start)),
+            None => !ran.contains(name.as_str()),
+        })
+        .cloned()
+        .collect()
+}

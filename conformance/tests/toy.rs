@@ -1,0 +1,313 @@
+//! A toy backend, whole, in one file: it gets the whole suite, and the suite sees what is wrong with it.
+
+use std::sync::Mutex;
+
+use lapidary_conformance::adapter::{
+    Adapter, Executed, Expectation, Job, Promises, Refusal, Types, execute_on,
+};
+use lapidary_conformance::report::BackendReport;
+use lapidary_conformance::spec::Route;
+use lapidary_conformance::suite::{self, Mode, Options, Share};
+use lapidary_conformance::tier::Tier;
+use lapidary_core::testing::Case;
+use lapidary_core::{
+    AnyMatrixMut, AnyMatrixRef, Args, BOperand, Backend, DeviceInfo, ElementType, Error,
+    KernelChoice, Operands, Placement, PlanOptions, PlanSummary, Problem, Progress, Tensor,
+    TensorSlice, element,
+};
+
+/// Sums in f32, one element after the other.
+#[derive(Debug, Default)]
+struct Toy {
+    /// A defect to compute with.
+    defect: Defect,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Defect {
+    #[default]
+    None,
+    /// The last product of an odd K is left out.
+    TailDropped,
+    /// C is read although beta is 0.
+    CRead,
+    /// The first element of the storage is overwritten.
+    Stray,
+    /// Sums are kept in f16.
+    HalfSums,
+    /// Every second execution is off by one unit in the last place.
+    Unsteady,
+}
+
+#[derive(Debug)]
+struct ToyTensor {
+    element: ElementType,
+    bytes: Mutex<Vec<u8>>,
+}
+
+impl ToyTensor {
+    fn get(&self) -> Vec<u8> {
+        self.bytes.lock().expect("no test panics with it").clone()
+    }
+}
+
+impl Tensor for ToyTensor {
+    fn element(&self) -> ElementType {
+        self.element
+    }
+    fn len(&self) -> usize {
+        self.element.capacity(self.get().len())
+    }
+    fn same_allocation(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+#[derive(Debug)]
+struct ToyPlan {
+    problem: Problem,
+    summary: PlanSummary,
+}
+
+/// A copy of B, in no particular order.
+#[derive(Debug)]
+struct ToyPacked(Vec<u8>, usize);
+
+static RUNS: Mutex<u32> = Mutex::new(0);
+
+impl Toy {
+    fn compute(
+        &self,
+        problem: &Problem,
+        [a, b]: [AnyMatrixRef<'_>; 2],
+        bias: Option<&[f32]>,
+        mut c: AnyMatrixMut<'_>,
+    ) -> Result<(), Error> {
+        let Problem { m, n, k, batch, .. } = *problem;
+        let k = if problem.reads_factors() { k } else { 0 };
+        let k = if self.defect == Defect::TailDropped { k / 2 * 2 } else { k };
+        let (alpha, beta) = (problem.alpha as f32, problem.beta as f32);
+        let place = c.placement();
+        for (batch, row, col) in
+            (0..batch).flat_map(|b| (0..m).flat_map(move |r| (0..n).map(move |c| (b, r, c))))
+        {
+            let mut sum = 0.0f32;
+            for k in 0..k {
+                sum += a.get(batch, row, k) as f32 * b.get(batch, k, col) as f32;
+                if self.defect == Defect::HalfSums {
+                    sum = lapidary_core::f16::from_f32(sum).to_f32();
+                }
+            }
+            let mut x = alpha * sum;
+            if problem.reads_c() || self.defect == Defect::CRead {
+                x += beta * c.as_ref().get(batch, row, col) as f32;
+            }
+            if let Some(bias) = bias {
+                x += bias[col];
+            }
+            let mut y = problem.activation.apply(f64::from(x)) as f32;
+            if self.defect == Defect::Unsteady {
+                let mut runs = RUNS.lock().expect("no test panics with it");
+                *runs += 1;
+                y = f32::from_bits(y.to_bits() ^ u32::from(runs.is_multiple_of(5)));
+            }
+            let index = place.offset as i128 + place.layout.index(batch, row, col);
+            element::write_f64(problem.c, c.bytes_mut(), index as usize, f64::from(y));
+        }
+        if self.defect == Defect::Stray && !problem.is_empty() {
+            c.bytes_mut()[0] ^= 1;
+        }
+        Ok(())
+    }
+}
+
+impl Backend for Toy {
+    type Tensor = ToyTensor;
+    type Plan = ToyPlan;
+    type PackedB = ToyPacked;
+
+    fn info(&self) -> DeviceInfo {
+        let mut info = DeviceInfo::new("toy", "a toy", "none");
+        info.elements = vec![ElementType::F32];
+        info
+    }
+
+    fn alloc(&self, element: ElementType, len: usize) -> Result<ToyTensor, Error> {
+        Ok(ToyTensor { element, bytes: Mutex::new(vec![0; element.bytes_for(len)]) })
+    }
+
+    fn upload(&self, tensor: &ToyTensor, offset: usize, bytes: &[u8]) -> Result<(), Error> {
+        let start = offset * tensor.element.size();
+        let mut to = tensor.bytes.lock().expect("no test panics with it");
+        to[start..start + bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    async fn download(&self, tensor: &ToyTensor) -> Result<Vec<u8>, Error> {
+        Ok(tensor.get())
+    }
+
+    fn plan(&self, problem: &Problem, options: &PlanOptions) -> Result<ToyPlan, Error> {
+        problem.validate()?;
+        for element in [problem.a, problem.b, problem.c] {
+            if element != ElementType::F32 {
+                let backend = "toy".into();
+                return Err(Error::ElementTypeUnavailable { backend, element, needs: "f32" });
+            }
+        }
+        if problem.has_scales() {
+            return Err(Error::ScalesUnavailable {
+                what: "toy".into(),
+                scales: problem.scale_names(),
+                needs: "another backend",
+            });
+        }
+        if options.kernel != KernelChoice::Auto {
+            let reason = "there is one kernel".into();
+            return Err(Error::KernelUnsuitable { kernel: options.kernel.name(), reason });
+        }
+        Ok(ToyPlan {
+            problem: problem.clone(),
+            summary: PlanSummary::new("toy_loop", "the only one"),
+        })
+    }
+
+    fn summary<'p>(&self, plan: &'p ToyPlan) -> &'p PlanSummary {
+        &plan.summary
+    }
+
+    fn execute(&self, plan: &ToyPlan, args: &Args<'_, Self>) -> Result<(), Error> {
+        let problem = &plan.problem;
+        args.check(problem)?;
+        if problem.is_empty() {
+            return Ok(());
+        }
+        let (a, bias) =
+            (args.a.tensor.get(), args.bias.map(|bias| (bias.tensor.get(), bias.offset)));
+        let (b, b_offset) = match &args.b {
+            BOperand::Plain(b) => (b.tensor.get(), b.offset),
+            BOperand::Packed(packed) => (packed.0.clone(), packed.1),
+            _ => unreachable!("there are two forms of B"),
+        };
+        let place = |offset, shape, layout| Placement { offset, shape, layout };
+        // A and B are not looked at where they are not read: an empty view stands for them.
+        let nothing = lapidary_core::Shape::new(0, 0);
+        let reads = problem.reads_factors();
+        let a_shape = if reads { problem.a_shape() } else { nothing };
+        let b_shape = if reads { problem.b_shape() } else { nothing };
+        let a = AnyMatrixRef::new(&a, problem.a, place(args.a.offset, a_shape, problem.a_layout))?;
+        let b = AnyMatrixRef::new(&b, problem.b, place(b_offset, b_shape, problem.b_layout))?;
+        let bias: Option<Vec<f32>> = bias.map(|(bytes, offset)| {
+            (0..problem.n)
+                .map(|i| element::read_f64(ElementType::F32, &bytes, offset + i) as f32)
+                .collect()
+        });
+        let mut c = args.c.tensor.bytes.lock().expect("no test panics with it");
+        let c_place = place(args.c.offset, problem.c_shape(), problem.c_layout);
+        let c = AnyMatrixMut::from_bytes(&mut c, problem.c, c_place)?;
+        self.compute(problem, [a, b], bias.as_deref(), c)
+    }
+
+    fn pack_b(&self, _: &ToyPlan, b: TensorSlice<'_, ToyTensor>) -> Result<ToyPacked, Error> {
+        Ok(ToyPacked(b.tensor.get(), b.offset))
+    }
+
+    async fn sync(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    async fn run_host(
+        &self,
+        problem: &Problem,
+        options: &PlanOptions,
+        operands: &Operands<'_>,
+        c: AnyMatrixMut<'_>,
+        _: &dyn Fn(Progress),
+    ) -> Result<PlanSummary, Error> {
+        let plan = self.plan(problem, options)?;
+        let bias: Option<Vec<f32>> =
+            operands.bias.map(|bias| (0..bias.len()).map(|i| bias.get(i) as f32).collect());
+        self.compute(problem, [operands.a, operands.b], bias.as_deref(), c)?;
+        Ok(plan.summary)
+    }
+}
+
+/// The adapter: this is all that a backend needs for the suite.
+struct ToyAdapter(Toy);
+
+impl Adapter for ToyAdapter {
+    fn name(&self) -> &str {
+        "toy"
+    }
+    fn info(&self) -> DeviceInfo {
+        self.0.info()
+    }
+    fn promises(&self) -> Promises {
+        Promises::all()
+    }
+    fn types(&self) -> Vec<Types> {
+        vec![Types::of(ElementType::F32, ElementType::F32, ElementType::F32)]
+    }
+    fn kernels(&self, types: Types) -> Vec<KernelChoice> {
+        if self.types().contains(&types) { vec![KernelChoice::Auto] } else { Vec::new() }
+    }
+    fn kernel_names(&self) -> Vec<String> {
+        vec!["toy_loop".into()]
+    }
+    fn expect(&self, _: &KernelChoice, case: &Case, _: Route) -> Expectation {
+        let problem = &case.problem;
+        if [problem.a, problem.b, problem.c] != [ElementType::F32; 3] {
+            return Expectation::Refused(Refusal::ElementType);
+        }
+        if problem.has_scales() {
+            return Expectation::Refused(Refusal::Scales);
+        }
+        Expectation::Runs
+    }
+    fn has_scales(&self) -> bool {
+        false
+    }
+    fn reach(&self) -> f64 {
+        1e5
+    }
+    fn execute(&self, job: &Job<'_>) -> Result<Executed, Error> {
+        execute_on(&self.0, job)
+    }
+}
+
+fn run(defect: Defect) -> BackendReport {
+    let share = Share { cases: 120, per_build: 12 };
+    let adapter = ToyAdapter(Toy { defect });
+    suite::run(&adapter, &Options::new(Mode::Quick), share, &|_, _| {})
+        .expect("the cases are valid")
+}
+
+#[test]
+fn a_right_backend_passes_everything() {
+    let report = run(Defect::None);
+    assert!(report.failures.is_empty(), "{:#?}", report.failures);
+    assert!(report.cases >= 120 && report.distinct >= 120, "{} {}", report.cases, report.distinct);
+    assert!(report.missing.is_empty(), "{:?}", report.missing);
+    let total = report.total();
+    assert!(total.refused.values().sum::<usize>() > 0, "types and scales it lacks are refused");
+    assert!(report.special.len() > 20 && report.special.iter().all(|seen| seen.as_ieee));
+    assert!(report.large > 0 && report.relations.len() == 4, "{:?}", report.relations);
+}
+
+#[test]
+fn each_defect_is_noticed_by_its_tier() {
+    for (defect, tier) in [
+        (Defect::TailDropped, Tier::Exact),
+        (Defect::CRead, Tier::Exact),
+        (Defect::Stray, Tier::Canaries),
+        (Defect::HalfSums, Tier::Statistical),
+        (Defect::Unsteady, Tier::Exact),
+    ] {
+        let report = run(defect);
+        let noticed = report.failures.iter().any(|failure| failure.tier == tier);
+        assert!(noticed, "{defect:?}: {:#?}", report.failures.first());
+        let shrunk = report.failures.iter().filter_map(|failure| failure.shrunk.as_ref());
+        let replay = report.failures.iter().all(|f| f.replay.contains("--seed 1"));
+        assert!(shrunk.count() > 0 && replay, "{defect:?}");
+    }
+}
