@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Times cuBLAS through PyTorch on the shapes of docs/speed.md, one CSV row a shape.
+"""Times cuBLAS through PyTorch, one CSV row a shape, with the columns of `cargo bench`'s rows.
 
 Needs PyTorch with CUDA and an NVIDIA GPU. TF32 is off. Each figure is the median of REPEATS replays
 of a CUDA graph of CALLS products, after at least 250 ms of warm-up; inputs are random.
 """
 
 import statistics
+import subprocess
 import sys
 import time
 
@@ -25,7 +26,7 @@ TYPES = {"f32": torch.float32, "f16": torch.float16}
 
 
 def seconds(dtype, m, n, k, batch):
-    """Seconds of one product, K x N stored row-major."""
+    """Seconds of one product in each repeat, K x N stored row-major."""
     shape = (lambda r, c: (r, c)) if batch == 1 else (lambda r, c: (batch, r, c))
     a = torch.rand(shape(m, k), device="cuda").mul_(2).sub_(1).to(dtype)
     b = torch.rand(shape(k, n), device="cuda").mul_(2).sub_(1).to(dtype)
@@ -49,20 +50,34 @@ def seconds(dtype, m, n, k, batch):
         end.record()
         torch.cuda.synchronize()
         times.append(begin.elapsed_time(end) * 1e-3 / calls)
-    return statistics.median(times)
+    return times
+
+
+def commit():
+    """The commit of the working tree."""
+    try:
+        command = ["git", "rev-parse", "--short=12", "HEAD"]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
 
 
 def main():
     torch.backends.cuda.matmul.allow_tf32 = False
     wanted = sys.argv[1:]
-    print("library,dtype,m,n,k,batch,us,tflops,device")
+    print("op,shape,dtype,tflops,tbps,us,spread,rounds,status,clock,device,commit")
     for name, m, n, k, batch in SHAPES:
         if wanted and name not in wanted:
             continue
-        s = seconds(TYPES[name], m, n, k, batch)
+        times = seconds(TYPES[name], m, n, k, batch)
+        s = statistics.median(times)
         rate = 2.0 * m * n * k * batch / s / 1e12
+        moved = batch * (m * k + k * n + m * n) * TYPES[name].itemsize / s / 1e12
+        spread = (max(times) - min(times)) / s
+        shape = f"{m}x{n}x{k}" if batch == 1 else f"{batch}x{m}x{n}x{k}"
         device = torch.cuda.get_device_name()
-        print(f"cublas,{name},{m},{n},{k},{batch},{s * 1e6:.2f},{rate:.2f},{device}", flush=True)
+        figures = f"{rate},{moved},{s * 1e6},{spread},{len(times)}"
+        print(f"cublas,{shape},{name},{figures},ok,device,{device},{commit()}", flush=True)
 
 
 if __name__ == "__main__":

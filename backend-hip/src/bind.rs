@@ -89,7 +89,7 @@ pub(crate) fn pack_a<'p>(plan: &'p HipPlan, bound: &Bound) -> Option<(&'p Kernel
         row_stride: problem.a_layout.row_stride as i64,
         k_stride: problem.a_layout.col_stride as i64,
         batch_stride: problem.a_layout.batch_stride as i64,
-        ..PackAArgs::sizes(config, [problem.m, problem.k], problem.batch)?
+        ..PackAArgs::sizes(config, [problem.m, problem.k], problem.batch).ok()?
     };
     Some((kernel, args))
 }
@@ -100,7 +100,7 @@ pub(crate) fn pack_scales<'p>(
     bound: &Bound,
 ) -> Option<(&'p Kernel, PackScalesArgs)> {
     let kernel = plan.kernels.pack_scales.as_ref()?;
-    let sizes = PackScalesArgs::sizes(plan.decision.b.as_ref()?, plan.problem.batch)?;
+    let sizes = PackScalesArgs::sizes(plan.decision.b.as_ref()?, plan.problem.batch).ok()?;
     let args = PackScalesArgs { from: bound.b_block_scales, to: bound.scratch_scales, ..sizes };
     Some((kernel, args))
 }
@@ -140,7 +140,7 @@ pub(crate) fn preshuffle(
         c_batch: c_batch.cast_unsigned(),
         alpha: factor(problem, problem.alpha),
         beta: factor(problem, problem.beta),
-        ..Args::sizes(config, [m, n, k], layout.column_bytes(), splits)?
+        ..Args::sizes(config, [m, n, k], layout.column_bytes(), splits).ok()?
     };
     let scales = PackScalesArgs::sizes(&layout, 1).map_or(0, |args| args.packed_bytes());
     let sums = all.workspace_bytes(1) as u64;
@@ -167,8 +167,13 @@ pub(crate) fn preshuffle(
 /// The arguments of a step, one for each launch.
 pub(crate) fn step(plan: &HipPlan, bound: &Bound) -> Option<Vec<Params>> {
     let problem = &plan.problem;
-    let mut all =
-        Params { a: bound.a, b: bound.b, c: bound.c, bias: bound.bias, ..step_params(problem)? };
+    let mut all = Params {
+        a: bound.a,
+        b: bound.b,
+        c: bound.c,
+        bias: bound.bias,
+        ..step_params(problem).ok()?
+    };
     if let Some(packed) = bound.packed {
         let row = packed.row as i64;
         (all.b_row, all.b_col, all.b_batch) = (row, 1, row * problem.k as i64);
@@ -213,6 +218,6 @@ pub(crate) fn store(plan: &HipPlan, config: &StoreConfig, bound: &Bound) -> Opti
         c_batch: problem.c_layout.batch_stride as i64,
         alpha: factor(problem, problem.alpha),
         beta: factor(problem, problem.beta),
-        ..StoreArgs::sizes(config, [problem.m, problem.n], problem.batch, splits)?
+        ..StoreArgs::sizes(config, [problem.m, problem.n], problem.batch, splits).ok()?
     })
 }

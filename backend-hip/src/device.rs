@@ -58,7 +58,7 @@ pub(crate) struct Kernel {
     /// Its name in the code object.
     pub(crate) name: &'static str,
     pub(crate) function: Function,
-    /// The hash of the code object it is from.
+    /// The [key](crate::compile::CodeObject::key) of the code object it is from.
     pub(crate) key: Arc<str>,
 }
 

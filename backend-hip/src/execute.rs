@@ -58,7 +58,7 @@ impl Hip {
         to: u64,
     ) -> Result<(), Error> {
         let Some(kernel) = &plan.kernels.pack_b else { return Ok(()) };
-        let Some(sizes) = PackArgs::sizes(layout) else { return Err(unplanned(plan)) };
+        let sizes = PackArgs::sizes(layout).map_err(|_| unplanned(plan))?;
         let strides = plan.problem.b_layout;
         let matrix = layout.matrix_bytes().unwrap_or(0) as u64;
         for first in (0..layout.batch).step_by(MATRICES_A_LAUNCH) {
@@ -72,7 +72,7 @@ impl Hip {
                 ..sizes
             };
             let matrices = (layout.batch - first).min(MATRICES_A_LAUNCH);
-            let launch = args.launch(matrices).ok_or_else(|| unplanned(plan))?;
+            let launch = args.launch(matrices).map_err(|_| unplanned(plan))?;
             self.launch(kernel, launch, bytemuck::bytes_of(&args))?;
         }
         Ok(())
@@ -113,22 +113,22 @@ impl Hip {
                     _ => None,
                 };
                 if let Some((kernel, args)) = bind::pack_a(plan, &bound) {
-                    let launch = args.launch().ok_or_else(|| unplanned(plan))?;
+                    let launch = args.launch().map_err(|_| unplanned(plan))?;
                     self.launch(kernel, launch, bytemuck::bytes_of(&args))?;
                 }
                 let b = self.pass_b(plan, &bound)?;
                 if let Some((kernel, args)) = bind::pack_scales(plan, &bound) {
-                    let launch = args.launch().ok_or_else(|| unplanned(plan))?;
+                    let launch = args.launch().map_err(|_| unplanned(plan))?;
                     self.launch(kernel, launch, bytemuck::bytes_of(&args))?;
                 }
                 let launches = bind::preshuffle(plan, &config, product.splits, a, b, &bound)
                     .ok_or_else(|| unplanned(plan))?;
                 for (args, batch) in &launches {
-                    let launch = args.launch(*batch).ok_or_else(|| unplanned(plan))?;
+                    let launch = args.launch(*batch).map_err(|_| unplanned(plan))?;
                     self.launch(&kernel, launch, bytemuck::bytes_of(args))?;
                 }
                 for (args, batch) in launches.iter().filter(|_| reduce.is_some()) {
-                    let launch = args.reduce_launch(*batch).ok_or_else(|| unplanned(plan))?;
+                    let launch = args.reduce_launch(*batch).map_err(|_| unplanned(plan))?;
                     if let Some(kernel) = &reduce {
                         self.launch(kernel, launch, bytemuck::bytes_of(args))?;
                     }
@@ -185,7 +185,7 @@ impl Hip {
         bound: &Bound,
     ) -> Result<(), Error> {
         let args = bind::store(plan, config, bound).ok_or_else(|| unplanned(plan))?;
-        let launch = args.launch(config).ok_or_else(|| unplanned(plan))?;
+        let launch = args.launch(config).map_err(|_| unplanned(plan))?;
         self.launch(kernel, launch, bytemuck::bytes_of(&args))
     }
 

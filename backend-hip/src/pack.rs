@@ -5,6 +5,7 @@ use std::sync::Arc;
 use lapidary_core::{Error, Operand, Placement, Problem, Tensor, TensorSlice};
 
 use crate::decide::Product;
+use crate::decide::{bytes_of_rows, too_many};
 use crate::device::Hip;
 use crate::passes::{PackAArgs, PackAConfig};
 use crate::plan::HipPlan;
@@ -151,23 +152,18 @@ impl Hip {
         let config =
             PackAConfig { target: self.target(), element: problem.b, lanes_along_m: false };
         let row_bytes = config.row_bytes(problem.n);
-        let bytes = row_bytes as u64 * problem.k as u64 * problem.batch as u64;
+        let bytes = bytes_of_rows("bytes of the packed B", row_bytes, [problem.k, problem.batch])?;
         let memory = Memory::allocate(self, bytes, "packed B")?;
-        let limit = || Error::LimitExceeded {
-            what: "the largest of N, K and batch, or 16-byte pieces of B",
-            requested: u128::from(bytes / 16),
-            limit: u128::from(u32::MAX),
-        };
         let args = PackAArgs {
             from,
             to: memory.address,
             row_stride: problem.b_layout.row_stride as i64,
             k_stride: problem.b_layout.col_stride as i64,
             batch_stride: problem.b_layout.batch_stride as i64,
-            ..PackAArgs::sizes(&config, [problem.k, problem.n], problem.batch).ok_or_else(limit)?
+            ..PackAArgs::sizes(&config, [problem.k, problem.n], problem.batch).map_err(too_many)?
         };
         let kernel = self.inner.kernel(&config.request(), "pack_a")?;
-        self.launch(&kernel, args.launch().ok_or_else(limit)?, bytemuck::bytes_of(&args))?;
+        self.launch(&kernel, args.launch().map_err(too_many)?, bytemuck::bytes_of(&args))?;
         Ok(HipPackedB { memory: Some(memory), form: rows(problem) })
     }
 }

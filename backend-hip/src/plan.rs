@@ -108,7 +108,7 @@ impl Hip {
     /// # Errors
     /// As [`Backend::plan`](lapidary_core::Backend::plan), but for what compiling and allocating meet.
     pub fn decide(&self, problem: &Problem, options: &PlanOptions) -> Result<Decision, Error> {
-        decide::decide(problem, &self.facts(), Asked::Core(options.kernel))
+        decide::decide(problem, &self.facts(), Asked::of_options(options, self.target()))
     }
 
     /// A plan with a kernel of the course in any form that HIP has, matrix cores included; the

@@ -1,9 +1,12 @@
 //! An open device: its limits, its pipelines, and how its failures become errors.
 
 use std::collections::HashMap;
+use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use lapidary_core::{DeviceInfo, ElementType, Error};
@@ -31,6 +34,10 @@ pub struct WgslOptions {
     pub tuning: Option<Tuning>,
     /// How long to wait for one submission before it counts as hung. The default is 5 minutes.
     pub timeout: Duration,
+    /// Where measured choices of kernels are read from, and written to by [`Wgsl::tune`]. The default
+    /// is nowhere: nothing is read, and the same problem always gets the same kernel.
+    #[cfg(feature = "tune")]
+    pub tune_cache: Option<crate::tune::TuneCache>,
     /// What a test changes in shaders; `checked` counts as true then. The default is nothing.
     #[cfg(feature = "testing")]
     pub rewrite: Option<crate::ShaderRewrite>,
@@ -48,6 +55,8 @@ impl Default for WgslOptions {
                 | wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX,
             tuning: None,
             timeout: Duration::from_secs(300),
+            #[cfg(feature = "tune")]
+            tune_cache: None,
             #[cfg(feature = "testing")]
             rewrite: None,
         }
@@ -66,6 +75,14 @@ impl WgslOptions {
     #[must_use]
     pub fn checked(mut self, checked: bool) -> Self {
         self.checked = checked;
+        self
+    }
+
+    /// Plans with the kernels that were measured to be fastest, as far as `cache` knows any.
+    #[cfg(feature = "tune")]
+    #[must_use]
+    pub fn tune_cache(mut self, cache: crate::tune::TuneCache) -> Self {
+        self.tune_cache = Some(cache);
         self
     }
 
@@ -112,6 +129,8 @@ pub(crate) struct Inner {
     pub(crate) limits: DeviceLimits,
     pub(crate) name: String,
     pub(crate) timeout: Duration,
+    #[cfg(feature = "tune")]
+    pub(crate) tune_cache: Option<crate::tune::TuneCache>,
     /// Bound where a kernel has no use for a binding.
     pub(crate) dummy: wgpu::Buffer,
     info: wgpu::AdapterInfo,
@@ -204,9 +223,8 @@ impl Wgsl {
     /// # Errors
     /// [`Error::Device`] if the device refuses the few objects every plan needs.
     pub fn from_device(device: wgpu::Device, queue: wgpu::Queue) -> Result<Self, Error> {
-        let options = WgslOptions::default();
         let limits = DeviceLimits::of(&device);
-        Self::assemble(device, queue, limits, &options, Arc::default())
+        Self::assemble(device, queue, limits, &WgslOptions::default(), Arc::default())
     }
 
     fn assemble(
@@ -242,6 +260,8 @@ impl Wgsl {
                 limits,
                 name,
                 timeout: options.timeout,
+                #[cfg(feature = "tune")]
+                tune_cache: options.tune_cache.clone(),
                 dummy,
                 info,
                 checked,
@@ -276,6 +296,11 @@ impl Wgsl {
     #[must_use]
     pub fn adapter_info(&self) -> &wgpu::AdapterInfo {
         &self.inner.info
+    }
+
+    #[cfg(feature = "tune")]
+    pub(crate) fn is_checked(&self) -> bool {
+        self.inner.checked
     }
 
     pub(crate) fn describe(&self) -> DeviceInfo {
@@ -441,6 +466,15 @@ fn remember(lost: &Mutex<Option<String>>, reason: String) {
     lost.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reason);
 }
 
+/// The value of a future that is expected to be ready: waiting takes a waker, which is allocated.
+fn now<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => pollster::block_on(future),
+    }
+}
+
 /// Runs `work` and turns what the device reports meanwhile into an error.
 fn scoped<T>(
     device: &wgpu::Device,
@@ -454,7 +488,7 @@ fn scoped<T>(
     let memory = device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
     let result = work();
     // Native scopes resolve at once; the inner ones are popped first.
-    let errors = [memory.pop(), internal.pop(), validation.pop()].map(pollster::block_on);
+    let errors = [now(memory.pop()), now(internal.pop()), now(validation.pop())];
     match errors.into_iter().flatten().next() {
         None => Ok(result),
         Some(wgpu::Error::OutOfMemory { .. }) => Err(Error::OutOfMemory {

@@ -1,5 +1,6 @@
 //! Running a plan: into the caller's encoder, or submitted, or timed.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lapidary_core::{AnyMatrixMut, AnyMatrixRef, Placement};
@@ -10,7 +11,7 @@ use lapidary_core::{
 
 use crate::device::Wgsl;
 use crate::pack::WgslPackedB;
-use crate::plan::{Dispatch, WgslPlan};
+use crate::plan::{Dispatch, Prepared, WgslPlan};
 use crate::tensor::WgslTensor;
 
 /// Least time of a round of the warm-up that runs without waiting in between.
@@ -119,11 +120,30 @@ impl Wgsl {
         runs: usize,
         warm_up: Duration,
     ) -> Result<Timing, Error> {
+        self.time_in_turn(plan, core::slice::from_ref(args), runs, warm_up)
+    }
+
+    /// As [`Wgsl::time`], on sets of operands in turn: where all of them together exceed the device's
+    /// caches, no run finds its operands there.
+    ///
+    /// # Errors
+    /// As [`Wgsl::time`].
+    pub fn time_in_turn(
+        &self,
+        plan: &WgslPlan,
+        sets: &[Args<'_, Self>],
+        runs: usize,
+        warm_up: Duration,
+    ) -> Result<Timing, Error> {
+        let device_clock = self.inner.device.features().contains(wgpu::Features::TIMESTAMP_QUERY);
+        if sets.is_empty() {
+            return Ok(Timing { runs: Vec::new(), device_clock });
+        }
         let start = Instant::now();
         let mut queued = 1;
         loop {
             let round = Instant::now();
-            for _ in 0..queued {
+            for args in sets.iter().cycle().take(queued) {
                 self.execute(plan, args)?;
             }
             self.inner.wait()?;
@@ -135,18 +155,20 @@ impl Wgsl {
                 queued *= 2;
             }
         }
-        let device_clock = self.inner.device.features().contains(wgpu::Features::TIMESTAMP_QUERY);
         if !device_clock {
+            let in_turn = sets.iter().cycle().take(runs);
             let runs =
-                (0..runs).map(|_| self.wall_clock(plan, args)).collect::<Result<_, Error>>()?;
+                in_turn.map(|args| self.wall_clock(plan, args)).collect::<Result<_, Error>>()?;
             return Ok(Timing { runs, device_clock });
         }
-        let chunks = self.prepare(plan, args)?.chunks.len().max(1);
+        let prepared =
+            sets.iter().map(|args| self.prepare(plan, args)).collect::<Result<Vec<_>, Error>>()?;
+        let chunks = prepared.first().map_or(1, |set| set.chunks.len()).max(1);
         let together = (MOST_QUERIES / (2 * chunks)).max(1);
         let mut times = Vec::with_capacity(runs);
         while times.len() < runs {
             let next = together.min(runs - times.len());
-            times.extend(self.timed(plan, args, next)?);
+            times.extend(self.timed(plan, &prepared, next)?);
         }
         Ok(Timing { runs: times, device_clock })
     }
@@ -162,12 +184,12 @@ impl Wgsl {
     fn timed(
         &self,
         plan: &WgslPlan,
-        args: &Args<'_, Self>,
+        sets: &[Arc<Prepared>],
         runs: usize,
     ) -> Result<Vec<Duration>, Error> {
-        let prepared = self.prepare(plan, args)?;
         let inner = &self.inner;
-        let chunks = prepared.chunks.len();
+        // A plan has as many chunks on any operands.
+        let chunks = sets.first().map_or(0, |set| set.chunks.len());
         let count = (2 * chunks * runs) as u32;
         if count == 0 {
             return Ok(vec![Duration::ZERO; runs]);
@@ -185,7 +207,8 @@ impl Wgsl {
                 usage: wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC,
                 mapped_at_creation: false,
             });
-            for (index, chunk) in (0..runs).flat_map(|_| &prepared.chunks).enumerate() {
+            let in_turn = sets.iter().cycle().take(runs);
+            for (index, chunk) in in_turn.flat_map(|set| &set.chunks).enumerate() {
                 let mut encoder = inner.device.create_command_encoder(&Default::default());
                 {
                     let first = 2 * index as u32;

@@ -34,6 +34,8 @@ mod plan;
 #[cfg(feature = "testing")]
 mod rewrite;
 mod tensor;
+#[cfg(feature = "tune")]
+pub mod tune;
 
 pub use adapter::{AdapterChoice, AdapterReport};
 pub use device::{Wgsl, WgslOptions};

@@ -90,7 +90,33 @@ impl Wgsl {
         decide::decide_with(problem, &self.inner.limits, options, &self.inner.name)
     }
 
+    /// A plan, with a kernel that was measured to be the fastest where there is one and the caller
+    /// left the choice to the backend.
     pub(crate) fn make_plan(
+        &self,
+        problem: &Problem,
+        options: &PlanOptions,
+    ) -> Result<WgslPlan, Error> {
+        #[cfg(feature = "tune")]
+        if options.kernel == KernelChoice::Auto
+            && options.k_slices.is_none()
+            && options.copies.is_none()
+            && let Some((remembered, reason)) = self.remembered(problem)
+        {
+            // A kernel that suited another problem of the class may not suit this one.
+            match self.plan_untuned(problem, &remembered) {
+                Ok(mut plan) => {
+                    plan.decision.summary.reason = reason;
+                    return Ok(plan);
+                }
+                Err(error) => tracing::debug!(%error, "the measured kernel does not suit"),
+            }
+        }
+        self.plan_untuned(problem, options)
+    }
+
+    /// A plan that depends on nothing but the problem, the options and the device's limits.
+    pub(crate) fn plan_untuned(
         &self,
         problem: &Problem,
         options: &PlanOptions,

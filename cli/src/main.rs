@@ -10,6 +10,7 @@ mod io;
 mod print;
 mod progress;
 mod run;
+mod tune;
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -35,6 +36,7 @@ struct Cli {
 enum Command {
     Devices(devices::Arguments),
     Run(Box<run::Arguments>),
+    Tune(tune::Arguments),
     Emulate(Box<emulate::Arguments>),
     Conformance(Box<conformance::Arguments>),
 }
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Devices(arguments) => devices::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
+        Command::Tune(arguments) => tune::run(&arguments),
         Command::Emulate(arguments) => emulate::run(&arguments),
         Command::Conformance(arguments) => conformance::run(&arguments),
     };

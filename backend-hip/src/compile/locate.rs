@@ -40,7 +40,16 @@ pub(super) fn locate(
     hiprtc: impl FnOnce() -> Result<Arc<Hiprtc>, String>,
 ) -> Result<Tool, HipError> {
     if let Some(named) = &environment.lapidary_clang {
-        return Ok(Tool::Clang(Clang::at(named.into())?));
+        return match Clang::at(named.into()) {
+            Err(HipError::CompilerUnusable { path, reason }) => {
+                let reason = format!(
+                    "{reason}. LAPIDARY_CLANG names it: unset that, or name a clang 20 or newer (Debian \
+                     and Ubuntu: apt-get install clang-22 lld-22)"
+                );
+                Err(HipError::CompilerUnusable { path, reason })
+            }
+            clang => clang.map(Tool::Clang),
+        };
     }
     let mut searched = vec!["LAPIDARY_CLANG".to_owned()];
     let too_old = |path: &str, major: u32| format!("{path} is LLVM {major}, {needed} is needed");
@@ -129,7 +138,11 @@ mod tests {
         assert_eq!(located(&environment, 19).expect("found"), (path.clone(), 20));
         assert_eq!(located(&environment, 21).expect("found although too old"), (path, 20));
         environment.lapidary_clang = Some("/nonexistent/clang".into());
-        assert!(matches!(located(&environment, 19), Err(HipError::CompilerUnusable { .. })));
+        let error = located(&environment, 19).expect_err("no such program");
+        assert!(matches!(error, HipError::CompilerUnusable { .. }), "{error}");
+        for part in ["/nonexistent/clang", "LAPIDARY_CLANG", "apt-get install clang-22"] {
+            assert!(error.to_string().contains(part), "{error}");
+        }
     }
 
     #[test]

@@ -57,7 +57,8 @@ impl Request {
 pub struct CodeObject {
     /// The ELF file.
     pub bytes: Vec<u8>,
-    /// SHA-256 of source, options, target and compiler, in hexadecimal.
+    /// SHA-256 of source, options, target and the compiler's description of its version, in
+    /// hexadecimal: equal keys are equal code, as far as compilers of one version are equal.
     pub key: String,
     /// Whether it came from the cache, and whether it was put there.
     pub cache: CacheOutcome,
@@ -124,12 +125,11 @@ impl Compiler {
     /// As [`find`](Self::find), and [`HipError::CompilerTooOld`] if there are only older ones.
     pub fn find_for(target: Target) -> Result<Self, HipError> {
         match Self::located(target.oldest_llvm(), hiprtc_of_process) {
-            Err(HipError::CompilerNotFound { .. }) => {
-                let older = Self::find()?;
-                older.check_target(target)?;
-                Ok(older)
-            }
-            found => found,
+            Err(missing @ HipError::CompilerNotFound { .. }) => match Self::find() {
+                Ok(older) => older.for_target(target),
+                Err(_) => Err(missing),
+            },
+            found => found?.for_target(target),
         }
     }
 
@@ -270,6 +270,11 @@ impl Compiler {
                 options(request).join(" ")
             ),
         }
+    }
+
+    fn for_target(self, target: Target) -> Result<Self, HipError> {
+        self.check_target(target)?;
+        Ok(self)
     }
 
     fn check_target(&self, target: Target) -> Result<(), HipError> {

@@ -12,10 +12,12 @@ mod operands;
 mod preshuffle;
 mod step;
 
-use lapidary_core::{ElementType, Error, KernelChoice, PlanSummary, Problem};
+use lapidary_core::{
+    ElementType, Error, KernelChoice, MatrixKernel, PlanOptions, PlanSummary, Problem,
+};
 
 use crate::passes::{PackAConfig, StoreConfig, Sums};
-use crate::preshuffle::{EpilogueTraits, PackedLayout, PreshuffleConfig};
+use crate::preshuffle::{EpilogueTraits, PackedLayout, PreshuffleConfig, TooMany};
 use crate::steps::StepConfig;
 use crate::target::Target;
 
@@ -43,8 +45,31 @@ pub struct DeviceFacts {
 pub enum Asked {
     /// One that every backend has a name for.
     Core(KernelChoice),
+    /// The matrix-core kernel, with A copied to aligned rows first, or not.
+    Matrix {
+        /// The kernel.
+        kernel: MatrixKernel,
+        /// Whether A is copied first; `None` leaves it to the backend.
+        copy_a: Option<bool>,
+    },
     /// A step with everything that HIP has to choose.
     Step(StepConfig),
+}
+
+impl Asked {
+    /// What a caller's options ask for. Slices of K and copies are the matrix-core kernel's alone; B
+    /// is packed whatever they say.
+    #[must_use]
+    pub fn of_options(options: &PlanOptions, target: Target) -> Self {
+        let copy_a = options.copies.map(|[a, _]| a);
+        let mut kernel = match options.kernel {
+            KernelChoice::Matrix(kernel) => kernel,
+            KernelChoice::Auto if target.has_preshuffle() => MatrixKernel::default(),
+            other => return Self::Core(other),
+        };
+        kernel.splits = kernel.splits.or(options.k_slices);
+        Self::Matrix { kernel, copy_a }
+    }
 }
 
 /// What multiplies.
@@ -117,10 +142,11 @@ pub fn decide(problem: &Problem, facts: &DeviceFacts, asked: Asked) -> Result<De
     match asked {
         Asked::Step(config) => step::decide(problem, facts, config, "asked for"),
         Asked::Core(KernelChoice::Matrix(kernel)) => {
-            preshuffle::decide(problem, facts, Some(kernel))
+            preshuffle::decide(problem, facts, &kernel, None)
         }
+        Asked::Matrix { kernel, copy_a } => preshuffle::decide(problem, facts, &kernel, copy_a),
         Asked::Core(KernelChoice::Auto) if facts.target.has_preshuffle() => {
-            preshuffle::decide(problem, facts, None)
+            preshuffle::decide(problem, facts, &MatrixKernel::default(), None)
         }
         Asked::Core(KernelChoice::Auto) => step::automatic(problem, facts),
         Asked::Core(choice) => {
@@ -189,41 +215,34 @@ fn describe_store(
     let sizes = [problem.m, problem.n];
     let launch = StoreArgs::sizes(config, sizes, problem.batch, splits)
         .and_then(|args| args.launch(config))
-        .ok_or_else(|| too_large(problem))?;
+        .map_err(too_many)?;
     summary.dispatches.push(launch.grid);
     Ok(())
 }
 
-/// A size past what the kernels count in 32 bits.
-fn too_large(problem: &Problem) -> Error {
-    let sizes = [problem.m, problem.n, problem.k, problem.batch];
-    let largest = sizes.into_iter().max().unwrap_or(0) as u128;
-    let limit = i32::MAX as u128;
-    if largest > limit {
-        return Error::LimitExceeded {
-            what: "the largest of M, N, K and batch",
-            requested: largest,
-            limit,
-        };
-    }
-    Error::LimitExceeded {
-        what: "threads of a launch of this problem",
-        requested: problem.m as u128 * problem.n as u128,
-        limit: u128::from(u32::MAX),
-    }
+/// A size or a launch past what the kernels count.
+pub(crate) fn too_many(error: TooMany) -> Error {
+    let TooMany { what, requested, limit } = error;
+    Error::LimitExceeded { what, requested, limit }
 }
 
 /// Bytes of raw sums: f32 or i32, rows padded to four.
 fn sums_bytes(problem: &Problem, splits: usize) -> Result<u64, Error> {
-    let row = (problem.n as u128).next_multiple_of(4) * 4;
-    let requested = problem.batch as u128 * splits as u128 * problem.m as u128 * row;
-    u64::try_from(requested).ok().filter(|&bytes| bytes <= i64::MAX as u64).ok_or(
-        Error::LimitExceeded {
-            what: "bytes of sums between the product and C",
-            requested,
-            limit: i64::MAX as u128,
-        },
-    )
+    let row = problem.n.next_multiple_of(4).saturating_mul(4);
+    let counts = [problem.m, problem.batch.saturating_mul(splits)];
+    bytes_of_rows("bytes of sums between the product and C", row, counts)
+}
+
+/// `counts[0]` × `counts[1]` rows of `row` bytes, as far as a signed 64-bit offset reaches.
+pub(crate) fn bytes_of_rows(
+    what: &'static str,
+    row: usize,
+    counts: [usize; 2],
+) -> Result<u64, Error> {
+    let requested = counts.iter().fold(row as u128, |all, &n| all.saturating_mul(n as u128));
+    let limit = i64::MAX as u128;
+    let bytes = u64::try_from(requested).ok().filter(|_| requested <= limit);
+    bytes.ok_or(Error::LimitExceeded { what, requested, limit })
 }
 
 /// Why sums take the general way to C, for a plan's notes.

@@ -4,8 +4,8 @@ use lapidary_core::{ElementType, Error, MatrixKernel, Movement, Operand, PlanSum
 
 use super::operands::{RowsOfA, rows_of_a, rows_of_c};
 use super::{
-    AWay, Decision, DeviceFacts, MATRICES_A_LAUNCH, Product, StoreWay, config_error,
-    describe_store, store_pass, sums_bytes, sums_of, too_large, traits, unsuitable, why_store_pass,
+    AWay, Decision, DeviceFacts, MATRICES_A_LAUNCH, Product, StoreWay, bytes_of_rows, config_error,
+    describe_store, store_pass, sums_bytes, sums_of, too_many, traits, unsuitable, why_store_pass,
 };
 use crate::passes::{PackAArgs, PackAConfig, PackScalesArgs, Sums};
 use crate::preshuffle::{
@@ -66,20 +66,21 @@ impl PreshuffleProduct {
     }
 }
 
-/// Decides for the matrix-core kernel; `asked` is what the caller wants of it.
+/// Decides for the matrix-core kernel; `asked` is what the caller wants of it, `copy_a` whether A is to
+/// be copied to aligned rows first.
 pub(super) fn decide(
     problem: &Problem,
     facts: &DeviceFacts,
-    asked: Option<MatrixKernel>,
+    asked: &MatrixKernel,
+    copy_a: Option<bool>,
 ) -> Result<Decision, Error> {
     if !facts.target.has_preshuffle() {
         let error = ConfigError::NoMatrixCores { target: facts.target };
         return Err(unsuitable("preshuffle", error));
     }
-    let asked = asked.unwrap_or_default();
-    let a = WayOfA::of(problem, &asked);
+    let a = WayOfA::of(problem, asked, copy_a);
     let by_pass = problem.c == ElementType::I8 || !rows_of_c(problem).contiguous;
-    let (product, mut reasons) = product(problem, facts, &asked, &a, by_pass)?;
+    let (product, mut reasons) = product(problem, facts, asked, &a, by_pass)?;
     let PreshuffleProduct { config, splits, .. } = product;
 
     let reason = if reasons.is_empty() { "asked for".into() } else { reasons.remove(0) };
@@ -94,6 +95,11 @@ pub(super) fn decide(
     summary.load_width = 128 / config.a.bits();
     summary.workgroup_bytes = config.lds_bytes();
 
+    // The kernel's own counts are the narrowest, so they are what a message names.
+    let layout = packed_layout(problem, &config)?;
+    let args =
+        Args::sizes(&config, [problem.m, problem.n, problem.k], layout.column_bytes(), splits)
+            .map_err(too_many)?;
     let mut scratch = 0u64;
     let a = match a.packed {
         false => AWay::InPlace,
@@ -106,42 +112,42 @@ pub(super) fn decide(
                         < problem.a_layout.col_stride.unsigned_abs(),
             };
             let args = PackAArgs::sizes(&pack, [problem.m, problem.k], problem.batch);
-            let launch = args.and_then(|args| args.launch()).ok_or_else(|| too_large(problem))?;
+            let launch = args.and_then(|args| args.launch()).map_err(too_many)?;
             summary.dispatches.push(launch.grid);
-            scratch += (pack.row_bytes(problem.k) * problem.m * problem.batch) as u64;
+            scratch += bytes_of_rows(
+                "bytes of the copied A",
+                pack.row_bytes(problem.k),
+                [problem.m, problem.batch],
+            )?;
             AWay::Packed(pack)
         }
     };
-    let layout = packed_layout(problem, &config).ok_or_else(|| too_large(problem))?;
     let pack_b =
         PackArgs::sizes(&layout).and_then(|args| args.launch(layout.batch.min(MATRICES_A_LAUNCH)));
-    summary.dispatches.push(pack_b.ok_or_else(|| too_large(problem))?.grid);
+    summary.dispatches.push(pack_b.map_err(too_many)?.grid);
+    let columns = problem.n.next_multiple_of(16);
     scratch +=
-        layout.matrix_bytes().ok_or_else(|| too_large(problem))? as u64 * layout.batch as u64;
+        bytes_of_rows("bytes of the packed B", layout.column_bytes(), [columns, layout.batch])?;
     summary.notes.push(
         "B is packed into the kernel's layout before every product, unless it comes from pack_b"
             .into(),
     );
     if problem.block_scales {
-        let args =
-            PackScalesArgs::sizes(&layout, problem.batch).ok_or_else(|| too_large(problem))?;
-        summary.dispatches.push(args.launch().ok_or_else(|| too_large(problem))?.grid);
+        let args = PackScalesArgs::sizes(&layout, problem.batch).map_err(too_many)?;
+        summary.dispatches.push(args.launch().map_err(too_many)?.grid);
         scratch += args.packed_bytes();
     }
 
-    let args =
-        Args::sizes(&config, [problem.m, problem.n, problem.k], layout.column_bytes(), splits)
-            .ok_or_else(|| too_large(problem))?;
     args.check_spans(&config).map_err(|error| limit(&error))?;
     let batch = problem.batch.min(MATRICES_A_LAUNCH);
-    summary.dispatches.push(args.launch(batch).ok_or_else(|| too_large(problem))?.grid);
+    summary.dispatches.push(args.launch(batch).map_err(too_many)?.grid);
     let (store, sums) = if by_pass {
         let store = store_pass(problem, facts, sums_of(problem));
         describe_store(&mut summary, problem, &store, splits)?;
         summary.notes.push(why_store_pass(problem, false));
         (StoreWay::Pass(store), sums_bytes(problem, splits)?)
     } else if config.split_k {
-        summary.dispatches.push(args.reduce_launch(batch).ok_or_else(|| too_large(problem))?.grid);
+        summary.dispatches.push(args.reduce_launch(batch).map_err(too_many)?.grid);
         (StoreWay::Reduce, sums_bytes(problem, splits)?)
     } else {
         (StoreWay::Kernel, 0)
@@ -159,19 +165,25 @@ struct WayOfA {
 }
 
 impl WayOfA {
-    fn of(problem: &Problem, asked: &MatrixKernel) -> Self {
+    fn of(problem: &Problem, asked: &MatrixKernel, copy_a: Option<bool>) -> Self {
         let rows = rows_of_a(problem);
         let guarded = match asked.movement {
             Some(Movement::Guarded) => true,
             Some(_) => false,
-            None => rows == RowsOfA::Unaligned && problem.n <= GUARDED_COLUMNS,
+            None => {
+                let few = problem.n <= GUARDED_COLUMNS;
+                rows == RowsOfA::Unaligned && copy_a.map_or(few, |copy| !copy)
+            }
         };
-        let packed = rows == RowsOfA::Scattered || (rows == RowsOfA::Unaligned && !guarded);
+        let packed = rows == RowsOfA::Scattered
+            || (rows == RowsOfA::Unaligned && !guarded)
+            || (copy_a == Some(true) && !guarded);
         Self { rows, packed, guarded }
     }
 
     fn note(&self) -> Option<String> {
         let why = match self.rows {
+            RowsOfA::Aligned if self.packed => "that was asked for",
             RowsOfA::Aligned => return None,
             RowsOfA::Unaligned => "its rows do not all start at multiples of 16 bytes",
             RowsOfA::Scattered => "its rows are not contiguous, upwards and within 2 GiB of a tile",
@@ -244,12 +256,18 @@ fn product(
 }
 
 /// B in the configuration's layout; a matrix that serves the whole batch is packed once.
-fn packed_layout(problem: &Problem, config: &PreshuffleConfig) -> Option<PackedLayout> {
-    let k_padded = problem.k.checked_next_multiple_of(config.tile[2])?;
-    k_padded.checked_mul(problem.b.bits())?;
+fn packed_layout(problem: &Problem, config: &PreshuffleConfig) -> Result<PackedLayout, Error> {
+    let strip = config.tile[2];
+    let too_long = || Error::LimitExceeded {
+        what: "bits of a packed column of B",
+        requested: (problem.k as u128).next_multiple_of(strip as u128) * problem.b.bits() as u128,
+        limit: usize::MAX as u128,
+    };
+    let k_padded = problem.k.checked_next_multiple_of(strip).ok_or_else(too_long)?;
+    k_padded.checked_mul(problem.b.bits()).ok_or_else(too_long)?;
     let shared = problem.b_layout.batch_stride == 0;
     let batch = if shared { 1 } else { problem.batch };
-    Some(PackedLayout { element: problem.b, n: problem.n, k: problem.k, k_padded, batch })
+    Ok(PackedLayout { element: problem.b, n: problem.n, k: problem.k, k_padded, batch })
 }
 
 fn limit(error: &ConfigError) -> Error {

@@ -7,7 +7,7 @@ use super::{
     unsuitable, why_store_pass,
 };
 use crate::passes::Sums;
-use crate::preshuffle::EpilogueTraits;
+use crate::preshuffle::{EpilogueTraits, TooMany, count};
 use crate::steps::{Arithmetic, LaunchHint, Params, Step, StepConfig, TileMovement};
 use crate::target::Target;
 
@@ -63,7 +63,7 @@ pub(super) fn decide(
     config.epilogue = if by_pass { EpilogueTraits::default() } else { traits(problem) };
     config.request().map_err(|error| unsuitable(&name, error))?;
     let launch = params(problem)
-        .ok_or_else(|| super::too_large(problem))?
+        .map_err(super::too_many)?
         .launch(&config)
         .map_err(|error| unsuitable(&name, error))?;
 
@@ -89,12 +89,12 @@ pub(super) fn decide(
 }
 
 /// The parameters of a step that follow from the problem alone; addresses are 0, and the batch is as
-/// long as one launch allows. `None` if a size leaves 32 bits.
-pub(crate) fn params(problem: &Problem) -> Option<Params> {
-    let to = |size: usize| u32::try_from(size).ok().filter(|&size| size <= i32::MAX as u32);
+/// long as one launch allows.
+pub(crate) fn params(problem: &Problem) -> Result<Params, TooMany> {
+    let to = |what, size| count(what, size, i32::MAX as u32);
     let stride = |stride: isize| stride as i64;
     let (a, b, c) = (problem.a_layout, problem.b_layout, problem.c_layout);
-    Some(Params {
+    Ok(Params {
         a_row: stride(a.row_stride),
         a_col: stride(a.col_stride),
         a_batch: stride(a.batch_stride),
@@ -104,10 +104,10 @@ pub(crate) fn params(problem: &Problem) -> Option<Params> {
         c_row: stride(c.row_stride),
         c_col: stride(c.col_stride),
         c_batch: stride(c.batch_stride),
-        m: to(problem.m)?,
-        n: to(problem.n)?,
-        k: to(problem.k)?,
-        batch: to(problem.batch)?.min(super::MATRICES_A_LAUNCH as u32),
+        m: to("M", problem.m)?,
+        n: to("N", problem.n)?,
+        k: to("K", problem.k)?,
+        batch: to("the batch", problem.batch)?.min(super::MATRICES_A_LAUNCH as u32),
         alpha: problem.alpha as f32,
         beta: problem.beta as f32,
         ..Params::default()

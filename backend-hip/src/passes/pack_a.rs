@@ -3,9 +3,9 @@
 use bytemuck::{Pod, Zeroable};
 use lapidary_core::ElementType;
 
-use super::{MAX_WORKGROUPS, launch};
+use super::launch;
 use crate::compile::Request;
-use crate::preshuffle::Launch;
+use crate::preshuffle::{Launch, MAX_WORKGROUPS, TooMany, count};
 use crate::target::Target;
 
 /// One instance of the pass.
@@ -57,23 +57,29 @@ pub struct PackAArgs {
 }
 
 impl PackAArgs {
-    /// Fills in sizes; pointers and strides stay 0. `None` if a size leaves 32 bits.
-    #[must_use]
-    pub fn sizes(config: &PackAConfig, [m, k]: [usize; 2], batch: usize) -> Option<Self> {
-        let to = |x: usize| u32::try_from(x).ok();
-        Some(Self {
-            m: to(m)?,
-            k: to(k)?,
-            batch: to(batch)?,
-            chunks: to(config.row_bytes(k) / 16)?,
-            matrices: to(batch)?.min(MAX_WORKGROUPS),
+    /// Fills in sizes; pointers and strides stay 0.
+    ///
+    /// # Errors
+    /// [`TooMany`] if a size leaves 32 bits.
+    pub fn sizes(config: &PackAConfig, [m, k]: [usize; 2], batch: usize) -> Result<Self, TooMany> {
+        let to = |what, x| count(what, x, u32::MAX);
+        let batch = to("the batch", batch)?;
+        Ok(Self {
+            m: to("lines to copy", m)?,
+            k: to("elements of a line to copy", k)?,
+            batch,
+            chunks: to("16-byte pieces of a line to copy", config.row_bytes(k) / 16)?,
+            matrices: batch.min(MAX_WORKGROUPS),
             ..Self::default()
         })
     }
 
-    /// The grid, or `None` past 2³² − 1 threads.
-    #[must_use]
-    pub fn launch(&self) -> Option<Launch> {
-        launch(u64::from(self.m) * u64::from(self.chunks), self.matrices, 1)
+    /// The grid.
+    ///
+    /// # Errors
+    /// [`TooMany`] past 2³² − 1 threads.
+    pub fn launch(&self) -> Result<Launch, TooMany> {
+        let items = u128::from(self.m) * u128::from(self.chunks);
+        launch("threads that copy lines, one for 16 bytes", items, self.matrices, 1)
     }
 }

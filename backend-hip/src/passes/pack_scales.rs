@@ -2,9 +2,9 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{MAX_WORKGROUPS, launch};
+use super::launch;
 use crate::compile::Request;
-use crate::preshuffle::{Launch, PackedLayout};
+use crate::preshuffle::{Launch, MAX_WORKGROUPS, PackedLayout, TooMany, count};
 use crate::target::Target;
 
 /// What to compile.
@@ -31,26 +31,30 @@ pub struct PackScalesArgs {
 }
 
 impl PackScalesArgs {
-    /// Fills in sizes for `batch` matrices of B's layout; pointers stay 0. `None` if a size leaves 32
-    /// bits.
-    #[must_use]
-    pub fn sizes(layout: &PackedLayout, batch: usize) -> Option<Self> {
-        let to = |x: usize| u32::try_from(x).ok();
-        Some(Self {
-            n: to(layout.n)?,
-            batch: to(batch)?,
-            blocks: to(layout.k / 32)?,
-            steps: to(layout.k_padded.div_ceil(128))?,
-            matrices: to(batch)?.min(MAX_WORKGROUPS),
+    /// Fills in sizes for `batch` matrices of B's layout; pointers stay 0.
+    ///
+    /// # Errors
+    /// [`TooMany`] if a size leaves 32 bits.
+    pub fn sizes(layout: &PackedLayout, batch: usize) -> Result<Self, TooMany> {
+        let to = |what, x| count(what, x, u32::MAX);
+        let batch = to("the batch", batch)?;
+        Ok(Self {
+            n: to("N", layout.n)?,
+            batch,
+            blocks: to("block scales of a column of B", layout.k / 32)?,
+            steps: to("steps of 128 along K", layout.k_padded.div_ceil(128))?,
+            matrices: batch.min(MAX_WORKGROUPS),
             ..Self::default()
         })
     }
 
-    /// The grid, or `None` past 2³² − 1 threads.
-    #[must_use]
-    pub fn launch(&self) -> Option<Launch> {
-        let words = u64::from(self.n.div_ceil(64)) * u64::from(self.steps) * 64;
-        launch(words, self.matrices, 1)
+    /// The grid.
+    ///
+    /// # Errors
+    /// [`TooMany`] past 2³² − 1 threads.
+    pub fn launch(&self) -> Result<Launch, TooMany> {
+        let words = u128::from(self.n.div_ceil(64)) * u128::from(self.steps) * 64;
+        launch("threads that pack scales of B, one for 4", words, self.matrices, 1)
     }
 
     /// Bytes of the packed scales of all matrices.

@@ -3,9 +3,11 @@
 use bytemuck::{Pod, Zeroable};
 use lapidary_core::ElementType;
 
-use super::{MAX_WORKGROUPS, launch};
+use super::launch;
 use crate::compile::Request;
-use crate::preshuffle::{EpilogueTraits, Launch, activation_code, type_code};
+use crate::preshuffle::{
+    EpilogueTraits, Launch, MAX_WORKGROUPS, TooMany, activation_code, count, type_code,
+};
 use crate::target::Target;
 
 /// What the pass reads besides C and the bias.
@@ -95,31 +97,36 @@ pub struct StoreArgs {
 }
 
 impl StoreArgs {
-    /// Fills in sizes; pointers, strides and factors stay 0. `None` if a size leaves 32 bits.
-    #[must_use]
+    /// Fills in sizes; pointers, strides and factors stay 0.
+    ///
+    /// # Errors
+    /// [`TooMany`] if a size leaves 32 bits.
     pub fn sizes(
         config: &StoreConfig,
         [m, n]: [usize; 2],
         batch: usize,
         splits: usize,
-    ) -> Option<Self> {
-        let to = |x: usize| u32::try_from(x).ok();
+    ) -> Result<Self, TooMany> {
+        let to = |what, x| count(what, x, u32::MAX);
+        let (m, n, batch) = (to("M", m)?, to("N", n)?, to("the batch", batch)?);
         let lines = if config.lanes_along_m { n } else { m };
-        Some(Self {
-            m: to(m)?,
-            n: to(n)?,
-            batch: to(batch)?,
-            splits: to(splits)?,
-            lines: to(lines)?.min(MAX_WORKGROUPS),
-            matrices: to(batch)?.min(MAX_WORKGROUPS),
+        Ok(Self {
+            m,
+            n,
+            batch,
+            splits: to("ranges of K", splits)?,
+            lines: lines.min(MAX_WORKGROUPS),
+            matrices: batch.min(MAX_WORKGROUPS),
             ..Self::default()
         })
     }
 
-    /// The grid, or `None` past 2³² − 1 threads.
-    #[must_use]
-    pub fn launch(&self, config: &StoreConfig) -> Option<Launch> {
+    /// The grid.
+    ///
+    /// # Errors
+    /// [`TooMany`] past 2³² − 1 threads.
+    pub fn launch(&self, config: &StoreConfig) -> Result<Launch, TooMany> {
         let items = if config.lanes_along_m { self.m } else { self.n };
-        launch(u64::from(items), self.lines, self.matrices)
+        launch("threads that store a line of C", items.into(), self.lines, self.matrices)
     }
 }

@@ -3,6 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::config::{PreshuffleConfig, THREADS};
+use super::counts::{MAX_WORKGROUPS, TooMany, count, workgroups};
 use super::rules::ConfigError;
 
 /// The kernel's only argument, as `preshuffle/args.h` declares it. Pointers are device addresses;
@@ -51,26 +52,27 @@ pub struct Launch {
 impl Args {
     /// Fills in sizes and tile counts; pointers and strides stay 0.
     ///
-    /// `k_bytes_b` is the padded length of a packed column in bytes. `None` if a size leaves the
-    /// kernel's 32-bit counts.
-    #[must_use]
+    /// `k_bytes_b` is the padded length of a packed column in bytes.
+    ///
+    /// # Errors
+    /// [`TooMany`] if a size leaves the kernel's 31 bits.
     pub fn sizes(
         config: &PreshuffleConfig,
         [m, n, k]: [usize; 3],
         k_bytes_b: usize,
         splits: usize,
-    ) -> Option<Self> {
+    ) -> Result<Self, TooMany> {
         let [tile_m, tile_n, tile_k] = config.tile;
-        let to = |x: usize| u32::try_from(x).ok().filter(|&x| x <= i32::MAX as u32);
-        Some(Self {
-            m: to(m)?,
-            n: to(n)?,
-            k: to(k)?,
-            k_bytes_b: to(k_bytes_b)?,
-            tiles_m: to(m.div_ceil(tile_m))?,
-            tiles_n: to(n.div_ceil(tile_n))?,
-            tiles_k: to(k.div_ceil(tile_k))?,
-            splits: to(splits)?,
+        let to = |what, x| count(what, x, i32::MAX as u32);
+        Ok(Self {
+            m: to("M", m)?,
+            n: to("N", n)?,
+            k: to("K", k)?,
+            k_bytes_b: to("bytes of a packed column of B", k_bytes_b)?,
+            tiles_m: to("tiles along M", m.div_ceil(tile_m))?,
+            tiles_n: to("tiles along N", n.div_ceil(tile_n))?,
+            tiles_k: to("strips along K", k.div_ceil(tile_k))?,
+            splits: to("ranges of K", splits)?,
             ..Self::default()
         })
     }
@@ -105,16 +107,16 @@ impl Args {
 
     /// The grid for these sizes.
     ///
-    /// `None` past what a dispatch can count: 2³² − 1 threads along x, and HIP's 65536 workgroups
+    /// # Errors
+    /// [`TooMany`] past what a launch can count: 2³² − 1 threads along x, and HIP's 65536 workgroups
     /// along y (the batch) and z (ranges of K).
-    #[must_use]
-    pub fn launch(&self, batch: usize) -> Option<Launch> {
-        let tiles = u64::from(self.tiles_m) * u64::from(self.tiles_n);
-        let tiles =
-            u32::try_from(tiles).ok().filter(|t| t.checked_mul(THREADS as u32).is_some())?;
-        let batch = u32::try_from(batch).ok().filter(|&b| b <= 65536)?;
-        (self.splits <= 65536)
-            .then_some(Launch { grid: [tiles, batch, self.splits], threads: THREADS as u32 })
+    pub fn launch(&self, batch: usize) -> Result<Launch, TooMany> {
+        let threads = THREADS as u32;
+        let items = u128::from(self.tiles_m) * u128::from(self.tiles_n) * u128::from(threads);
+        let tiles = workgroups("threads of the product's launch, 256 a tile of C", items, threads)?;
+        let batch = count("matrices of a launch", batch, MAX_WORKGROUPS)?;
+        let splits = count("ranges of K", self.splits as usize, MAX_WORKGROUPS)?;
+        Ok(Launch { grid: [tiles, batch, splits], threads })
     }
 }
 
@@ -126,15 +128,17 @@ impl Args {
         batch as u128 * u128::from(self.splits) * u128::from(self.m) * row
     }
 
-    /// The grid of the second pass of split-K: a thread for four elements of C. `None` past what a
-    /// dispatch can count, as for [`launch`](Self::launch).
-    #[must_use]
-    pub fn reduce_launch(&self, batch: usize) -> Option<Launch> {
-        let quads = u64::from(self.m) * u64::from(self.n).div_ceil(4);
-        let blocks = u32::try_from(quads.div_ceil(THREADS as u64)).ok()?;
-        blocks.checked_mul(THREADS as u32)?;
-        let batch = u32::try_from(batch).ok().filter(|&b| b <= 65536)?;
-        Some(Launch { grid: [blocks, batch, 1], threads: THREADS as u32 })
+    /// The grid of the second pass of split-K: a thread for four elements of C.
+    ///
+    /// # Errors
+    /// As [`launch`](Self::launch).
+    pub fn reduce_launch(&self, batch: usize) -> Result<Launch, TooMany> {
+        let threads = THREADS as u32;
+        let quads = u128::from(self.m) * u128::from(self.n).div_ceil(4);
+        let blocks =
+            workgroups("threads that add ranges of K, one for 4 elements", quads, threads)?;
+        let batch = count("matrices of a launch", batch, MAX_WORKGROUPS)?;
+        Ok(Launch { grid: [blocks, batch, 1], threads })
     }
 }
 
@@ -170,9 +174,13 @@ mod tests {
         let args = Args::sizes(&config, [5120, 5120, 8320], 8320, 1).expect("it fits");
         assert_eq!((args.tiles_m, args.tiles_n, args.tiles_k), (80, 20, 65));
         assert_eq!(args.launch(1).expect("it fits").grid, [1600, 1, 1]);
-        assert!(Args::sizes(&config, [1 << 32, 1, 1], 128, 1).is_none());
+        let error = Args::sizes(&config, [1 << 32, 1, 1], 128, 1).expect_err("M is too long");
+        assert_eq!(error.to_string(), "M is 4294967296, the limit is 2147483647");
         // 2^24 workgroups of 256 threads are one thread too many.
         let large = Args::sizes(&config, [64 << 12, 256 << 12, 128], 128, 1).expect("it fits");
-        assert!(large.launch(1).is_none());
+        assert!(matches!(
+            large.launch(1),
+            Err(TooMany { requested: 0x1_0000_0000, limit: 0xffff_ffff, .. })
+        ));
     }
 }

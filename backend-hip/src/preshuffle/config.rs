@@ -12,6 +12,10 @@ use crate::target::Target;
 /// Threads of a workgroup: four waves side by side along N.
 pub const THREADS: usize = 256;
 
+/// The longest side of a tile, along M, N or K in elements. Far past what LDS and registers hold; it
+/// keeps sums over tiles within a word.
+pub const MAX_SIDE: usize = 1 << 16;
+
 /// Registers besides tiles and fragments: offsets, LDS addresses, lane numbers. The compiled
 /// kernels use 20 to 30.
 const ADDRESS_REGISTERS: usize = 24;
@@ -141,27 +145,32 @@ impl PreshuffleConfig {
     /// Bytes of a row of A's strip in LDS.
     #[must_use]
     pub const fn row_bytes(&self) -> usize {
-        self.tile[2] * self.a.bits() / 8
+        self.tile[2].saturating_mul(self.a.bits()) / 8
     }
 
     /// Bytes of K of one column of a strip of B.
     #[must_use]
     pub const fn column_bytes(&self) -> usize {
-        self.tile[2] * self.b.bits() / 8
+        self.tile[2].saturating_mul(self.b.bits()) / 8
     }
 
-    /// Bytes of LDS a workgroup uses.
+    /// Bytes of LDS a workgroup uses; `usize::MAX` for what no machine counts.
     #[must_use]
     pub const fn lds_bytes(&self) -> usize {
-        let strips = self.lds_stage * self.tile[0] * self.row_bytes();
-        let shuffle = if self.c_shuffle { 16 * self.tile[1] * self.output.size() } else { 0 };
+        let strips = self.lds_stage.saturating_mul(self.tile[0]).saturating_mul(self.row_bytes());
+        let row = self.tile[1].saturating_mul(self.output.size());
+        let shuffle = if self.c_shuffle { row.saturating_mul(16) } else { 0 };
         if strips > shuffle { strips } else { shuffle }
     }
 
     /// Registers a lane needs: accumulators, two strips of B, A on its way to LDS, two fragments of
-    /// A, unpacked i4, block scales, and addresses. An estimate; the compiler decides.
+    /// A, unpacked i4, block scales, and addresses. An estimate; the compiler decides. `usize::MAX`
+    /// for a tile with a side past [`MAX_SIDE`].
     #[must_use]
     pub const fn register_estimate(&self) -> usize {
+        if self.tile[0] > MAX_SIDE || self.tile[1] > MAX_SIDE || self.tile[2] > MAX_SIDE {
+            return usize::MAX;
+        }
         let (m, n) = self.repeats();
         let chains = if m * n >= 2 { 1 } else { 2 };
         let accumulators = 4 * m * n * chains;
@@ -198,7 +207,7 @@ impl PreshuffleConfig {
         } else {
             2
         };
-        m * n * each * (self.tile[2] / self.k_step())
+        m.saturating_mul(n).saturating_mul(each * (self.tile[2] / self.k_step()))
     }
 
     /// What to compile for this configuration.

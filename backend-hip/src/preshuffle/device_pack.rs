@@ -4,6 +4,7 @@ use bytemuck::{Pod, Zeroable};
 use lapidary_core::ElementType;
 
 use super::args::Launch;
+use super::counts::{MAX_WORKGROUPS, TooMany, count, workgroups};
 use super::pack::PackedLayout;
 use crate::compile::Request;
 use crate::target::Target;
@@ -46,26 +47,29 @@ pub fn pack_request(target: Target, element: ElementType) -> Request {
 }
 
 impl PackArgs {
-    /// Fills in sizes; pointers and strides stay 0. `None` if a size leaves the kernel's counts.
-    #[must_use]
-    pub fn sizes(layout: &PackedLayout) -> Option<Self> {
-        let to = |x: usize| u32::try_from(x).ok();
-        Some(Self {
-            k: to(layout.k)?,
-            n: to(layout.n)?,
-            blocks: to(layout.column_bytes() / 64)?,
-            groups: to(layout.n.div_ceil(16))?,
+    /// Fills in sizes; pointers and strides stay 0.
+    ///
+    /// # Errors
+    /// [`TooMany`] if a size leaves the kernel's 32 bits.
+    pub fn sizes(layout: &PackedLayout) -> Result<Self, TooMany> {
+        let to = |what, x| count(what, x, u32::MAX);
+        Ok(Self {
+            k: to("K", layout.k)?,
+            n: to("N", layout.n)?,
+            blocks: to("blocks of 64 bytes along K of B", layout.column_bytes() / 64)?,
+            groups: to("groups of 16 columns of B", layout.n.div_ceil(16))?,
             ..Self::default()
         })
     }
 
-    /// The grid, or `None` past 2³² − 1 threads or 65536 matrices.
-    #[must_use]
-    pub fn launch(&self, batch: usize) -> Option<Launch> {
-        let chunks = u64::from(self.blocks) * u64::from(self.groups) * 64;
-        let blocks = u32::try_from(chunks.div_ceil(u64::from(THREADS))).ok()?;
-        blocks.checked_mul(THREADS)?;
-        let batch = u32::try_from(batch).ok().filter(|&b| b <= 65536)?;
-        Some(Launch { grid: [blocks, batch, 1], threads: THREADS })
+    /// The grid.
+    ///
+    /// # Errors
+    /// [`TooMany`] past 2³² − 1 threads or 65536 matrices.
+    pub fn launch(&self, batch: usize) -> Result<Launch, TooMany> {
+        let chunks = u128::from(self.blocks) * u128::from(self.groups) * 64;
+        let blocks = workgroups("threads that pack B, one for 16 bytes", chunks, THREADS)?;
+        let batch = count("matrices of a launch", batch, MAX_WORKGROUPS)?;
+        Ok(Launch { grid: [blocks, batch, 1], threads: THREADS })
     }
 }

@@ -6,6 +6,7 @@
 mod args;
 mod choose;
 mod config;
+mod counts;
 mod device_pack;
 mod figures;
 mod lds;
@@ -18,7 +19,9 @@ mod scales;
 pub use args::{Args, Launch};
 pub use choose::{Choice, ProblemClass, choose};
 pub(crate) use config::activation_code;
-pub use config::{ACopy, EpilogueTraits, PreshuffleConfig, THREADS};
+pub use config::{ACopy, EpilogueTraits, MAX_SIDE, PreshuffleConfig, THREADS};
+pub use counts::TooMany;
+pub(crate) use counts::{MAX_WORKGROUPS, count, workgroups};
 pub use device_pack::{PackArgs, pack_request};
 pub use figures::Figures;
 pub use lds::{Access, Phases, conflict_cycles, swizzled_chunk};

@@ -2,7 +2,7 @@
 
 use lapidary_core::{Activation, ElementType};
 
-use super::config::{PreshuffleConfig, THREADS};
+use super::config::{MAX_SIDE, PreshuffleConfig, THREADS};
 use super::operand::{OPERANDS, OUTPUTS, only_on};
 use crate::target::Target;
 
@@ -63,6 +63,16 @@ pub enum ConfigError {
         multiple: usize,
         /// What the unit is.
         why: &'static str,
+    },
+    /// A side of the tile is longer than any that fits.
+    #[error("{what} is {value}, the limit is {limit}")]
+    TooLong {
+        /// Which side.
+        what: &'static str,
+        /// Its length in elements.
+        value: usize,
+        /// The longest.
+        limit: usize,
     },
     /// A setting has a fixed set of values.
     #[error("{what} is {value}, it must be {allowed}")]
@@ -188,6 +198,11 @@ impl PreshuffleConfig {
                 Err(ConfigError::NotMultiple { what, value, multiple, why })
             }
         };
+        for (what, value) in ["tile M", "tile N", "tile K"].into_iter().zip(self.tile) {
+            if value > MAX_SIDE {
+                return Err(ConfigError::TooLong { what, value, limit: MAX_SIDE });
+            }
+        }
         multiple("tile M", self.tile[0], 16, "an MFMA has 16 rows")?;
         multiple("tile N", self.tile[1], 64, "four waves of 16 columns")?;
         multiple("tile K", self.tile[2], self.k_step(), "one turn of the matrix instructions")?;
@@ -316,6 +331,17 @@ mod tests {
             E::LdsAtWaves { requested: 81_920, available: 65_536, waves: 5, .. }
         ));
         assert!(matches!(check(&|c| c.tile = [256, 512, 128]), E::Registers { .. }));
+        let huge = [usize::MAX, usize::MAX & !63, 1 << 62, 1 << 40];
+        for (side, what) in ["tile M", "tile N", "tile K"].into_iter().enumerate() {
+            for value in huge {
+                let error = check(&|c| c.tile[side] = value);
+                assert_eq!(error, E::TooLong { what, value, limit: 65536 });
+            }
+        }
+        // Figures of a tile that no machine holds are large, not wrapped.
+        let mut config = base();
+        config.tile = [1 << 40; 3];
+        assert_eq!((config.lds_bytes(), config.register_estimate()), (usize::MAX, usize::MAX));
     }
 
     #[test]

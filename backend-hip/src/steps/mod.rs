@@ -247,7 +247,15 @@ impl StepConfig {
     pub const fn threads(&self) -> [usize; 2] {
         match self.step {
             Step::Naive | Step::WorkgroupTile => [self.block[1], self.block[0]],
-            _ => [self.block[0] / self.thread[0] * (self.block[1] / self.thread[1]), 1],
+            _ => {
+                let [Some(along_m), Some(along_n)] = [
+                    self.block[0].checked_div(self.thread[0]),
+                    self.block[1].checked_div(self.thread[1]),
+                ] else {
+                    return [0, 0];
+                };
+                [along_m.saturating_mul(along_n), 1]
+            }
         }
     }
 
@@ -275,7 +283,10 @@ impl StepConfig {
             Step::Vectorized | Step::Generic(TileMovement::SoftwareDoubleBuffer, _) => 2,
             _ => 1,
         };
-        pairs * (self.block[0] + self.block[1]) * self.k_tile * self.element_bytes()
+        self.block[0]
+            .saturating_add(self.block[1])
+            .saturating_mul(self.k_tile)
+            .saturating_mul(pairs * self.element_bytes())
     }
 
     /// What to compile.

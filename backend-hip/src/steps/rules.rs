@@ -75,6 +75,7 @@ impl StepConfig {
             if ok { Ok(()) } else { Err(StepError::Size { what, value, rule }) }
         };
         let [threads_x, threads_y] = self.threads();
+        let threads = threads_x.saturating_mul(threads_y);
         size(
             self.thread.iter().all(|&t| t > 0)
                 && self.block.iter().zip(&self.thread).all(|(b, t)| *b > 0 && b.is_multiple_of(*t)),
@@ -83,9 +84,9 @@ impl StepConfig {
             "it must be a positive multiple of the thread tile, along M and along N",
         )?;
         size(
-            (1..=1024).contains(&(threads_x * threads_y)),
+            (1..=1024).contains(&threads),
             "threads of a workgroup",
-            threads_x * threads_y,
+            threads,
             "a workgroup has 1 to 1024",
         )?;
         size(self.k_tile > 0, "K strip", self.k_tile, "it must not be zero")?;
@@ -234,5 +235,27 @@ mod tests {
         assert!(matches!(config.request(), Err(StepError::Size { value: 128, .. })));
         config.thread = [2, 4];
         assert!(matches!(config.request(), Err(StepError::Size { value: 2048, .. })));
+    }
+
+    #[test]
+    fn any_size_is_an_error_and_no_panic() {
+        let sides = [0, 1, 16, 1 << 20, 1 << 62, usize::MAX];
+        for step in [
+            Step::Naive,
+            Step::WorkgroupTile,
+            Step::RegisterTile,
+            Step::Buffered { buffers: u32::MAX },
+            Step::Vectorized,
+            Step::Generic(TileMovement::DirectLoad, Arithmetic::ScalarFma),
+            Step::Generic(TileMovement::SoftwareDoubleBuffer, Arithmetic::MfmaF16),
+        ] {
+            for (side, thread) in sides.into_iter().flat_map(|s| sides.map(|t| (s, t))) {
+                let mut config = StepConfig::new(Target::Gfx942, step);
+                (config.block, config.thread) = ([side, 128], [thread, 8]);
+                let _checked = config.request();
+                (config.block, config.k_tile) = ([128, side], thread);
+                let _checked = config.request();
+            }
+        }
     }
 }

@@ -4,7 +4,7 @@ use lapidary_core::testing::{Case, Values};
 use lapidary_core::{
     Backend, ElementType, Error, Gemm, KernelChoice, MatrixKernel, Movement, PlanOptions, Problem,
 };
-use lapidary_hip::decide::{Asked, DeviceFacts, decide};
+use lapidary_hip::decide::{AWay, Asked, DeviceFacts, Product, decide};
 use lapidary_hip::runtime::{Runtime, Stream};
 use lapidary_hip::{Hip, Target};
 
@@ -45,6 +45,64 @@ fn types_of_another_target() {
             other => panic!("{other}"),
         }
     }
+}
+
+#[test]
+fn tiles_that_no_machine_holds() {
+    let problem = square(ElementType::F32, ElementType::F32);
+    for tile in [[16, usize::MAX & !63, 64], [16, 64, 1 << 62], [1 << 40; 3], [1 << 20, 64, 64]] {
+        let asked = KernelChoice::Matrix(MatrixKernel::tile(tile));
+        let message = refused(Target::Gfx942, &problem, asked).to_string();
+        let largest = tile.into_iter().find(|&side| side > 1 << 16).expect("one").to_string();
+        assert!(message.contains(&largest) && message.contains("65536"), "{message}");
+    }
+}
+
+#[test]
+fn launches_past_the_limits_name_what_is_past_them() {
+    let most = i32::MAX as usize;
+    for [m, n, k] in [[most, 1, 1], [1, most, 64], [1, 1, most], [most, most, 1]] {
+        let mut problem = Problem::new(m, n, k);
+        (problem.a_layout.row_stride, problem.a_layout.col_stride) = (0, 0);
+        (problem.b_layout.row_stride, problem.b_layout.col_stride) = (0, 0);
+        for target in [Target::Gfx942, Target::Gfx950, Target::Gfx1100] {
+            let asked = Asked::Core(KernelChoice::Auto);
+            match decide(&problem, &facts(target), asked) {
+                Ok(_) => {}
+                Err(Error::LimitExceeded { what, requested, limit }) => {
+                    assert!(requested > limit, "{m}x{n}x{k}: {what} is {requested} of {limit}");
+                }
+                Err(Error::KernelUnsuitable { reason, .. }) => {
+                    assert!(reason.contains("the limit is"), "{m}x{n}x{k}: {reason}");
+                }
+                Err(other) => panic!("{m}x{n}x{k}: {other}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn slices_and_copies_are_heeded() {
+    let decided = |options: &PlanOptions| {
+        let asked = Asked::of_options(options, Target::Gfx942);
+        decide(&Problem::new(64, 64, 4096), &facts(Target::Gfx942), asked)
+    };
+    let splits = |options: &PlanOptions| match decided(options).expect("a decision").product {
+        Product::Preshuffle(product) => product.splits,
+        other => panic!("{other:?}"),
+    };
+    let options = PlanOptions::default();
+    assert!(splits(&options) > 4, "few tiles and a long K share K unasked");
+    assert_eq!(splits(&options.clone().k_slices(1)), 1);
+    assert_eq!(splits(&options.clone().k_slices(3)), 3);
+    for slices in [0, 1 << 20] {
+        let error = decided(&options.clone().k_slices(slices)).expect_err("refused").to_string();
+        assert!(error.contains(&slices.to_string()), "{error}");
+    }
+    let a = |options: &PlanOptions| decided(options).expect("a decision").a;
+    assert_eq!(a(&options), AWay::InPlace);
+    assert!(matches!(a(&options.clone().copies([true, false])), AWay::Packed(_)));
+    assert_eq!(a(&options.copies([false, false])), AWay::InPlace);
 }
 
 #[test]

@@ -196,10 +196,10 @@ impl Case {
         }
 
         args.check_spans(&config).expect("offsets reach");
-        let mut report = self.launch(&mut machine, kernel, &args, args.launch(batch));
+        let mut report = self.launch(&mut machine, kernel, &args, args.launch(batch).ok());
         if let Some(reduce) = reduce {
             // The first pass is judged with the second.
-            let second = self.launch(&mut machine, reduce, &args, args.reduce_launch(batch));
+            let second = self.launch(&mut machine, reduce, &args, args.reduce_launch(batch).ok());
             report.findings.extend(second.findings);
             report.complete &= second.complete;
         }

@@ -135,7 +135,10 @@ fn activation() -> impl TypedValueParser<Value = Activation> {
     })
 }
 
-fn element(names: &'static [&'static str]) -> impl TypedValueParser<Value = ElementType> {
+/// Reads the name of one of these element types.
+pub(crate) fn element(
+    names: &'static [&'static str],
+) -> impl TypedValueParser<Value = ElementType> {
     PossibleValuesParser::new(names).try_map(|name| {
         ElementType::ALL
             .into_iter()

@@ -5,12 +5,13 @@ use lapidary_core::{
     PlanOptions, Problem,
 };
 use lapidary_hip::Hip;
-use lapidary_wgsl::{AdapterChoice, Wgsl, WgslOptions};
+use lapidary_wgsl::{AdapterChoice, Wgsl};
 
 use super::arguments::{Arguments, BackendChoice};
 use crate::failure::Failure;
 use crate::hip;
 use crate::progress::Parts;
+use crate::tune;
 
 /// A device, and why it was taken.
 pub(super) struct Chosen {
@@ -86,7 +87,7 @@ impl Chosen {
     }
 
     fn wgsl(arguments: &Arguments, reason: &str) -> Result<Self, Failure> {
-        let mut options = WgslOptions::default();
+        let mut options = tune::options();
         if let Some(device) = &arguments.device {
             options = options.adapter(AdapterChoice::parse(device));
         }
@@ -98,7 +99,7 @@ impl Chosen {
         if problem.a == ElementType::F64 {
             return Self::cpu("GPUs do not compute f64 through WGSL; --dtype f32 converts");
         }
-        let options = WgslOptions::default();
+        let options = tune::options();
         let device = match Wgsl::with_options(&options) {
             Ok(device) => device,
             Err(error) => return Self::cpu(error.to_string()),

@@ -10,7 +10,7 @@ mod report;
 use std::process::ExitCode;
 use std::time::Instant;
 
-pub(crate) use arguments::Arguments;
+pub(crate) use arguments::{Arguments, element};
 
 use lapidary_core::ElementType;
 use lapidary_hip::{Hip, Target};

@@ -2,6 +2,7 @@
 
 use core::ops::Range;
 
+use faer::MatMut;
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
@@ -31,6 +32,10 @@ pub(super) struct Epilogue<S> {
 /// An output type of sums in `S`.
 pub(super) trait Stored<S>: Element {
     fn load(self) -> S;
+    /// Elements of C as sums, where they have the same type.
+    fn as_sums(block: MatMut<'_, Self>) -> Result<MatMut<'_, S>, MatMut<'_, Self>> {
+        Err(block)
+    }
     /// Rounds each value to nearest, ties to even.
     fn store(values: &[S], to: &mut [Self]);
 }
@@ -61,6 +66,21 @@ impl<S: Float> Epilogue<S> {
         }
     }
 
+    /// Whether sums are elements of C as they are.
+    pub(super) fn is_identity(&self) -> bool {
+        self.alpha == S::ONE
+            && !self.reads_c
+            && self.bias.is_none()
+            && self.row_scale.is_none()
+            && self.col_scale.is_none()
+            && self.activation == Activation::None
+    }
+
+    /// Whether C is read before it is written.
+    pub(super) fn reads_c(&self) -> bool {
+        self.reads_c
+    }
+
     /// Finishes one row of a block: `sums` are used up, `out` is written (and read at beta ≠ 0).
     pub(super) fn finish<T: Stored<S>>(
         &self,
@@ -69,6 +89,20 @@ impl<S: Float> Epilogue<S> {
         cols: Range<usize>,
         sums: &mut [S],
         out: &mut [T],
+    ) {
+        let c = if self.reads_c { &*out } else { &[] };
+        self.apply(batch, row, cols, sums, c);
+        T::store(sums, out);
+    }
+
+    /// Turns one row of sums into one of C's values; `c` is empty where C is not read.
+    pub(super) fn apply<T: Stored<S>>(
+        &self,
+        batch: usize,
+        row: usize,
+        cols: Range<usize>,
+        sums: &mut [S],
+        c: &[T],
     ) {
         if let Some((scales, rows)) = &self.row_scale {
             for sum in sums.iter_mut() {
@@ -85,10 +119,8 @@ impl<S: Float> Epilogue<S> {
                 *sum = self.alpha * *sum;
             }
         }
-        if self.reads_c {
-            for (sum, c) in sums.iter_mut().zip(out.iter()) {
-                *sum += self.beta * c.load();
-            }
+        for (sum, c) in sums.iter_mut().zip(c) {
+            *sum += self.beta * c.load();
         }
         match &self.bias {
             Some(bias) if self.transposed => {
@@ -104,7 +136,6 @@ impl<S: Float> Epilogue<S> {
             None => {}
         }
         S::activate(self.activation, sums);
-        T::store(sums, out);
     }
 }
 
@@ -136,6 +167,9 @@ impl Stored<f64> for f64 {
     fn load(self) -> f64 {
         self
     }
+    fn as_sums(block: MatMut<'_, Self>) -> Result<MatMut<'_, f64>, MatMut<'_, Self>> {
+        Ok(block)
+    }
     fn store(values: &[f64], to: &mut [Self]) {
         to.copy_from_slice(values);
     }
@@ -144,6 +178,9 @@ impl Stored<f64> for f64 {
 impl Stored<f32> for f32 {
     fn load(self) -> f32 {
         self
+    }
+    fn as_sums(block: MatMut<'_, Self>) -> Result<MatMut<'_, f32>, MatMut<'_, Self>> {
+        Ok(block)
     }
     fn store(values: &[f32], to: &mut [Self]) {
         to.copy_from_slice(values);

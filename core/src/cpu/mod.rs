@@ -1,9 +1,11 @@
 //! The CPU backend: needs nothing installed, computes every element type.
 //!
-//! C is cut into square blocks, one task each. A task multiplies its rows of A with its columns of B
-//! into a buffer of its own (with `faer`'s single-threaded kernel), applies the epilogue there and
-//! writes the block to C once. Tasks share nothing that is written, so the order they run in cannot
-//! change a bit; the size of the blocks follows from the problem and the number of threads.
+//! C is cut into blocks, one task each. A task multiplies its rows of A with its columns of B (with
+//! `faer`'s single-threaded kernel): into C itself where sums have C's type and C is not read, else
+//! into a buffer of its own; the epilogue is applied where the sums are, and the block of C is written
+//! once or, by long products and epilogues in place, over and over. Tasks share nothing that is
+//! written, so the order they run in cannot change a bit; the size of the blocks follows from the
+//! problem and the number of threads.
 //!
 //! Products with block scales are summed in f64: a scaled element may lie outside the range of f32
 //! where its products do not.

@@ -3,6 +3,7 @@
 use core::ops::Range;
 
 use faer::linalg::matmul::matmul;
+use faer::prelude::ReborrowMut;
 use faer::{Accum, MatMut, MatRef, Par};
 use half::{bf16, f16};
 
@@ -216,9 +217,27 @@ impl<S: Scalar> Workspace<S> {
         cols: Range<usize>,
         k: usize,
     ) {
-        self.sums.clear();
-        self.sums.resize(rows.len() * cols.len(), S::ZERO);
-        let Some([a, b]) = factors else {
+        let len = rows.len() * cols.len();
+        // Old sums are overwritten, never read.
+        self.sums.resize(len, S::ZERO);
+        let mut sums = core::mem::take(&mut self.sums);
+        let block = row_major(&mut sums, rows.len(), cols.len());
+        self.multiply_into(factors, batch, rows, cols, k, block);
+        self.sums = sums;
+    }
+
+    /// As [`multiply`](Self::multiply), into `sums`, which are not read.
+    pub(super) fn multiply_into(
+        &mut self,
+        factors: Option<[Scaled<'_>; 2]>,
+        batch: usize,
+        rows: Range<usize>,
+        cols: Range<usize>,
+        k: usize,
+        mut sums: MatMut<'_, S>,
+    ) {
+        let Some([a, b]) = factors.filter(|_| k > 0) else {
+            sums.fill(S::ZERO);
             return;
         };
         let whole = a.in_place::<S>(batch, rows.clone(), 0..k).is_some()
@@ -227,14 +246,15 @@ impl<S: Scalar> Workspace<S> {
         for start in (0..k).step_by(step.max(1)) {
             let inner = start..k.min(start + step);
             let accumulate = if start == 0 { Accum::Replace } else { Accum::Add };
-            self.add([a, b], batch, rows.clone(), cols.clone(), inner, accumulate);
+            let sums = sums.rb_mut();
+            self.add([a, b], batch, rows.clone(), cols.clone(), inner, accumulate, sums);
         }
     }
 
     /// As [`multiply`](Self::multiply) for integer factors: exact sums, modulo 2³², into `integers`.
     ///
-    /// Each block of [`K_BLOCK`] products is summed in floats, where it is exact (every partial sum
-    /// is an integer below 2²⁴ in any order), and added as integers.
+    /// Each block of [`K_BLOCK`] products is summed in floats, where it is exact (no partial sum
+    /// exceeds 2²⁴ in magnitude, in any order), and added as integers.
     pub(super) fn multiply_integers(
         &mut self,
         factors: Option<[Scaled<'_>; 2]>,
@@ -245,21 +265,29 @@ impl<S: Scalar> Workspace<S> {
     ) {
         let len = rows.len() * cols.len();
         self.integers.clear();
-        self.integers.resize(len, 0);
-        self.sums.clear();
         self.sums.resize(len, S::ZERO);
         let Some(factors) = factors else {
+            self.integers.resize(len, 0);
             return;
         };
+        let mut sums = core::mem::take(&mut self.sums);
         for start in (0..k).step_by(K_BLOCK) {
             let inner = start..k.min(start + K_BLOCK);
-            self.add(factors, batch, rows.clone(), cols.clone(), inner, Accum::Replace);
-            for (sum, part) in self.integers.iter_mut().zip(&self.sums) {
-                *sum = sum.wrapping_add(part.to_i32());
+            let block = row_major(&mut sums, rows.len(), cols.len());
+            self.add(factors, batch, rows.clone(), cols.clone(), inner, Accum::Replace, block);
+            if start == 0 {
+                self.integers.extend(sums.iter().map(|part| part.to_i32()));
+            } else {
+                for (sum, part) in self.integers.iter_mut().zip(&sums) {
+                    *sum = sum.wrapping_add(part.to_i32());
+                }
             }
         }
+        self.integers.resize(len, 0);
+        self.sums = sums;
     }
 
+    #[allow(clippy::too_many_arguments, reason = "a block of a product, and where it goes")]
     fn add(
         &mut self,
         [a, b]: [Scaled<'_>; 2],
@@ -268,11 +296,14 @@ impl<S: Scalar> Workspace<S> {
         cols: Range<usize>,
         inner: Range<usize>,
         accumulate: Accum,
+        sums: MatMut<'_, S>,
     ) {
-        let (nrows, ncols) = (rows.len(), cols.len());
         let a = a.block(batch, rows, inner.clone(), &mut self.a);
         let b = b.block(batch, inner, cols, &mut self.b);
-        let sums = MatMut::from_row_major_slice_mut(&mut self.sums, nrows, ncols);
         matmul(sums, accumulate, a, b, S::ONE, Par::Seq);
     }
+}
+
+fn row_major<S>(sums: &mut [S], rows: usize, cols: usize) -> MatMut<'_, S> {
+    MatMut::from_row_major_slice_mut(sums, rows, cols)
 }

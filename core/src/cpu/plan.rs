@@ -4,6 +4,7 @@ use super::multiply::Scalar;
 use super::source::{self, BlockBuffer};
 use crate::backend::{PlanOptions, PlanSummary};
 use crate::element::ElementType;
+use crate::epilogue::Activation;
 use crate::error::Error;
 use crate::kernel::KernelChoice;
 use crate::problem::Problem;
@@ -11,9 +12,9 @@ use crate::view::AnyMatrixRef;
 
 /// Length along K of the blocks that operands are converted in.
 ///
-/// For i8 it also keeps sums exact: 512 products of at most 2¹⁴ stay below 2²⁴, up to which f32
+/// For i8 it also keeps sums exact: 1024 products of at most 2¹⁴ do not exceed 2²⁴, up to which f32
 /// holds every integer.
-pub(super) const K_BLOCK: usize = 512;
+pub(super) const K_BLOCK: usize = 1024;
 
 /// A prepared product.
 #[derive(Clone, Debug)]
@@ -21,7 +22,7 @@ pub struct CpuPlan {
     pub(super) problem: Problem,
     pub(super) summary: PlanSummary,
     /// Rows and columns of the blocks that C is cut into.
-    pub(super) block: usize,
+    pub(super) block: [usize; 2],
 }
 
 impl CpuPlan {
@@ -46,19 +47,20 @@ impl CpuPlan {
         }
         let converted = !matches!(problem.a, ElementType::F32 | ElementType::F64);
         let block = block_size(problem, threads, converted);
-        let blocks = [problem.n.div_ceil(block), problem.m.div_ceil(block), problem.batch];
+        let [rows, cols] = block;
+        let blocks = [problem.n.div_ceil(cols), problem.m.div_ceil(rows), problem.batch];
         let reason = format!(
             "{} blocks of C for {threads} threads, each summed in {}",
             blocks.iter().map(|&b| b as u128).product::<u128>(),
             sums_in(problem)
         );
-        let mut summary = PlanSummary::new(format!("cpu_blocked_{block}"), reason);
-        summary.block_tile = [block, block];
+        let mut summary = PlanSummary::new(format!("cpu_blocked_{rows}x{cols}"), reason);
+        summary.block_tile = block;
         summary.dispatches = vec![blocks.map(|b| u32::try_from(b).unwrap_or(u32::MAX))];
         if converted {
             summary.k_tile_size = K_BLOCK;
             summary.notes.push(format!(
-                "{} operands are converted to {} in blocks of {block} by {K_BLOCK}",
+                "{} operands are converted to {} in blocks of {rows} rows, {cols} columns and {K_BLOCK} along K",
                 if problem.a == problem.b {
                     problem.a.to_string()
                 } else {
@@ -77,26 +79,40 @@ pub(super) fn sums_in(problem: &Problem) -> ElementType {
     if problem.block_scales { ElementType::F64 } else { problem.accumulator() }
 }
 
-/// The largest block that leaves two tasks for every thread, from 64 up.
+/// The largest block that leaves two tasks for every further thread, from 64×64 up.
 ///
-/// Conversion costs one pass over the operands for each block, so converted operands get larger
-/// blocks.
-fn block_size(problem: &Problem, threads: usize, converted: bool) -> usize {
-    let largest = if converted { 512 } else { 256 };
-    let wanted = 2 * threads.max(1);
-    let mut block = largest;
-    while block > 64 {
+/// Each block reads its rows of A and columns of B anew, so blocks are as large as what happens to
+/// their sums allows: those that are elements of C as they are need no other place and no second
+/// look; sums with an epilogue in C's own memory are looked at again, while a cache still holds them;
+/// others, and those of integers, have buffers of their own besides.
+fn block_size(problem: &Problem, threads: usize, converted: bool) -> [usize; 2] {
+    let plain = problem.alpha == 1.0
+        && !problem.bias
+        && !problem.row_scale
+        && !problem.col_scale
+        && problem.activation == Activation::None;
+    let in_c = problem.c == sums_in(problem) && problem.c != ElementType::I32 && !problem.reads_c();
+    let largest = match (in_c, plain, converted) {
+        (true, true, false) => 2048,
+        (true, true, true) => 1024,
+        _ => 512,
+    };
+    let wanted = if threads <= 1 { 1 } else { 2 * threads };
+    let round = |size: usize| size.clamp(1, largest).next_multiple_of(64).min(largest);
+    let mut block = [round(problem.m), round(problem.n)];
+    loop {
+        let [rows, cols] = block;
         let tasks = problem
             .m
-            .div_ceil(block)
-            .saturating_mul(problem.n.div_ceil(block))
+            .div_ceil(rows)
+            .saturating_mul(problem.n.div_ceil(cols))
             .saturating_mul(problem.batch);
-        if tasks >= wanted {
-            break;
+        if tasks >= wanted || (rows <= 64 && cols <= 64) {
+            return block;
         }
-        block /= 2;
+        let longer = usize::from(cols > rows);
+        block[longer] = (block[longer] / 2).next_multiple_of(64);
     }
-    block
 }
 
 /// B converted to the accumulating float type, in panels as wide as a block of C.
@@ -122,15 +138,15 @@ impl CpuPackedB {
     pub(super) fn new(plan: &CpuPlan, b: &AnyMatrixRef<'_>) -> Result<Self, Error> {
         let problem = &plan.problem;
         let data = match sums_in(problem) {
-            ElementType::F64 => Panels::F64(panels(b, plan.block)?),
-            _ => Panels::F32(panels(b, plan.block)?),
+            ElementType::F64 => Panels::F64(panels(b, plan.block[1])?),
+            _ => Panels::F32(panels(b, plan.block[1])?),
         };
         Ok(Self {
             data,
             batch: problem.batch,
             k: problem.k,
             n: problem.n,
-            panel: plan.block,
+            panel: plan.block[1],
             element: problem.b,
             sums: sums_in(problem),
         })
@@ -144,7 +160,7 @@ impl CpuPackedB {
         };
         let found = name([self.batch, self.k, self.n], self.panel, self.element, self.sums);
         let planned = [problem.batch, problem.k, problem.n];
-        let expected = name(planned, plan.block, problem.b, sums_in(problem));
+        let expected = name(planned, plan.block[1], problem.b, sums_in(problem));
         if found == expected { Ok(()) } else { Err(Error::PackedMismatch { found, expected }) }
     }
 

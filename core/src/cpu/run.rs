@@ -1,5 +1,7 @@
 //! A product on host memory, from checked operands to a written C.
 
+use faer::prelude::ReborrowMut;
+
 use super::epilogue::{Epilogue, Float, IntegerEpilogue, Stored};
 use super::multiply::Workspace;
 use super::plan::{CpuPlan, sums_in};
@@ -47,7 +49,7 @@ impl<'a> Inputs<'a> {
 /// Where and how a product runs.
 struct Job<'a> {
     pool: Option<&'a rayon::ThreadPool>,
-    block: usize,
+    block: [usize; 2],
     problem: &'a Problem,
     inputs: &'a Inputs<'a>,
     progress: &'a dyn Fn(Progress),
@@ -99,8 +101,23 @@ impl Job<'_> {
         self.by_rows::<T>(c, |c, place, transposed| {
             let factors = self.inputs.factors(self.problem, transposed);
             let epilogue = Epilogue::<S>::new(self.problem, self.inputs, transposed);
+            let in_c = !integers && !epilogue.reads_c();
             let body = |workspace: &mut Workspace<S>, task: tasks::Task<'_, T>| {
                 let tasks::Task { batch, rows, cols, out } = task;
+                let out = match if in_c { T::as_sums(out) } else { Err(out) } {
+                    Ok(mut sums) => {
+                        let (lines, across) = (rows.clone(), cols.clone());
+                        workspace.multiply_into(factors, batch, lines, across, k, sums.rb_mut());
+                        if !epilogue.is_identity() {
+                            let task = tasks::Task { batch, rows, cols: cols.clone(), out: sums };
+                            task.for_each_row(|row, sums| {
+                                epilogue.apply::<T>(batch, row, cols.clone(), sums, &[]);
+                            });
+                        }
+                        return;
+                    }
+                    Err(out) => out,
+                };
                 if integers {
                     workspace.multiply_integers(factors, batch, rows.clone(), cols.clone(), k);
                     let Workspace { sums, integers, .. } = workspace;
@@ -110,12 +127,15 @@ impl Job<'_> {
                 } else {
                     workspace.multiply(factors, batch, rows.clone(), cols.clone(), k);
                 }
-                let sums = workspace.sums.chunks_exact_mut(cols.len());
-                for ((row, out), sums) in rows.zip(out).zip(sums) {
-                    epilogue.finish(batch, row, cols.clone(), sums, out);
-                }
+                let mut sums = workspace.sums.chunks_exact_mut(cols.len());
+                let task = tasks::Task { batch, rows, cols: cols.clone(), out };
+                task.for_each_row(|row, out| {
+                    if let Some(sums) = sums.next() {
+                        epilogue.finish(batch, row, cols.clone(), sums, out);
+                    }
+                });
             };
-            tasks::for_each(self.pool, c, place, self.block, k, self.progress, body);
+            tasks::for_each(self.pool, c, place, self.cut(transposed), k, self.progress, body);
         })
     }
 
@@ -128,13 +148,22 @@ impl Job<'_> {
             let body = |workspace: &mut Workspace<f32>, task: tasks::Task<'_, i32>| {
                 let tasks::Task { batch, rows, cols, out } = task;
                 workspace.multiply_integers(factors, batch, rows.clone(), cols.clone(), k);
-                let sums = workspace.integers.chunks_exact(cols.len());
-                for ((row, out), sums) in rows.zip(out).zip(sums) {
-                    epilogue.finish(row, cols.clone(), sums, out);
-                }
+                let mut sums = workspace.integers.chunks_exact(cols.len());
+                let task = tasks::Task { batch, rows, cols: cols.clone(), out };
+                task.for_each_row(|row, out| {
+                    if let Some(sums) = sums.next() {
+                        epilogue.finish(row, cols.clone(), sums, out);
+                    }
+                });
             };
-            tasks::for_each(self.pool, c, place, self.block, k, self.progress, body);
+            tasks::for_each(self.pool, c, place, self.cut(transposed), k, self.progress, body);
         })
+    }
+
+    /// Rows and columns of the blocks that the product, or its transpose, is cut into.
+    fn cut(&self, transposed: bool) -> [usize; 2] {
+        let [rows, cols] = self.block;
+        if transposed { [cols, rows] } else { [rows, cols] }
     }
 
     /// Hands C to `f` as rows without gaps: as it is, transposed (the flag says so), or, for any

@@ -92,10 +92,14 @@ pub(super) fn converted<'b, S: Scalar>(
         ElementType::BF16 => lines.convert::<bf16, S>(view.bytes(), out, S::from_bf16),
         ElementType::I8 => lines.convert::<i8, S>(view.bytes(), out, S::from_i8),
         ElementType::I32 => lines.convert::<i32, S>(view.bytes(), out, each),
-        ElementType::F8E4M3Fnuz => lines.convert::<F8E4M3Fnuz, S>(view.bytes(), out, each),
-        ElementType::F8E5M2Fnuz => lines.convert::<F8E5M2Fnuz, S>(view.bytes(), out, each),
-        ElementType::F8E4M3 => lines.convert::<F8E4M3, S>(view.bytes(), out, each),
-        ElementType::F8E5M2 => lines.convert::<F8E5M2, S>(view.bytes(), out, each),
+        ElementType::F8E4M3Fnuz => {
+            lines.decode::<F8E4M3Fnuz, S>(view.bytes(), out, F8E4M3Fnuz::from_bits)
+        }
+        ElementType::F8E5M2Fnuz => {
+            lines.decode::<F8E5M2Fnuz, S>(view.bytes(), out, F8E5M2Fnuz::from_bits)
+        }
+        ElementType::F8E4M3 => lines.decode::<F8E4M3, S>(view.bytes(), out, F8E4M3::from_bits),
+        ElementType::F8E5M2 => lines.decode::<F8E5M2, S>(view.bytes(), out, F8E5M2::from_bits),
         ElementType::E8M0 => lines.convert::<E8M0, S>(view.bytes(), out, each),
         ElementType::F4E2M1 | ElementType::I4 => lines.unpack(view, out),
     }
@@ -217,6 +221,23 @@ impl Lines {
                 }
             }
         }
+    }
+
+    /// As [`convert`](Self::convert), for the 8-bit type with these codes.
+    fn decode<T: Element, S: Scalar>(&self, bytes: &[u8], out: &mut [S], value: impl Fn(u8) -> T) {
+        if self.step != 1 || self.count.saturating_mul(self.length) < 1024 {
+            self.convert::<T, S>(bytes, out, each);
+            return;
+        }
+        let mut table = [S::ZERO; 256];
+        for (to, code) in table.iter_mut().zip(0..=u8::MAX) {
+            *to = S::from_element(value(code));
+        }
+        self.convert::<T, S>(bytes, out, |codes: &[T], out| {
+            for (to, code) in out.iter_mut().zip(bytemuck::cast_slice::<T, u8>(codes)) {
+                *to = table[usize::from(*code)];
+            }
+        });
     }
 
     /// Writes line after line of a 4-bit type to `out`.

@@ -2,6 +2,7 @@
 
 use core::ops::Range;
 
+use faer::MatMut;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
 use crate::backend::Progress;
@@ -12,8 +13,20 @@ pub(super) struct Task<'c, T> {
     pub(super) batch: usize,
     pub(super) rows: Range<usize>,
     pub(super) cols: Range<usize>,
-    /// The block's part of each of its rows.
-    pub(super) out: Vec<&'c mut [T]>,
+    /// The block's elements.
+    pub(super) out: MatMut<'c, T>,
+}
+
+impl<T> Task<'_, T> {
+    /// Calls `f` with the index of each row and the block's part of it.
+    pub(super) fn for_each_row(self, mut f: impl FnMut(usize, &mut [T])) {
+        for (row, out) in self.rows.zip(self.out.row_iter_mut()) {
+            // Blocks are parts of rows without gaps.
+            if let Some(out) = out.try_as_row_major_mut() {
+                f(row, out.as_slice_mut());
+            }
+        }
+    }
 }
 
 /// Products below this many multiplications run on the calling thread: waking others costs more.
@@ -22,9 +35,8 @@ const SERIAL: f64 = 1e6;
 /// Multiplications between two reports of progress.
 const PER_REPORT: f64 = 4e9;
 
-/// Parts of rows handed out in one wave: each takes a slice, which for a narrow C is more than it
-/// points to.
-const MAX_PARTS: usize = 1 << 20;
+/// Blocks handed out in one wave.
+const MAX_BLOCKS: usize = 1 << 16;
 
 /// Whether rows lie one after the other, each without gaps, matrix after matrix.
 pub(super) fn is_row_major(place: &Placement) -> bool {
@@ -42,24 +54,23 @@ pub(super) fn for_each<T: Send, W: Default>(
     pool: Option<&rayon::ThreadPool>,
     c: &mut [T],
     place: &Placement,
-    block: usize,
+    [block_rows, block_cols]: [usize; 2],
     k: usize,
     progress: &dyn Fn(Progress),
     body: impl Fn(&mut W, Task<'_, T>) + Sync,
 ) {
     let Shape { batch, rows, cols } = place.shape;
     let multiplications = batch as f64 * rows as f64 * cols as f64 * (k as f64).max(1.0);
-    let panel = block.min(rows) as f64 * cols as f64 * (k as f64).max(1.0);
-    let parts = block.min(rows).saturating_mul(cols.div_ceil(block)).max(1);
-    let per_wave = ((PER_REPORT / panel) as usize).min(MAX_PARTS / parts).max(1);
-    let total = (batch * rows.div_ceil(block)) as u64;
+    let panel = block_rows.min(rows) as f64 * cols as f64 * (k as f64).max(1.0);
+    let blocks = cols.div_ceil(block_cols).max(1);
+    let per_wave = ((PER_REPORT / panel) as usize).min(MAX_BLOCKS / blocks).max(1);
+    let total = (batch * rows.div_ceil(block_rows)) as u64;
     let mut done: u64 = 0;
     let mut serial = W::default();
     let mut wave = Vec::new();
-    let mut panels = panels(c, place, block).peekable();
+    let mut panels = panels(c, place, block_rows).peekable();
     while let Some(panel) = panels.next() {
-        let columns = cut(panel, block, place);
-        wave.extend(columns);
+        cut(panel, block_cols, place, &mut wave);
         done += 1;
         if panels.peek().is_some() && !done.is_multiple_of(per_wave as u64) {
             continue;
@@ -115,26 +126,20 @@ fn panels<'c, T>(
     )
 }
 
-/// The tasks of a panel: blocks of `block` columns.
-fn cut<'c, T>(panel: Panel<'c, T>, block: usize, place: &Placement) -> Vec<Task<'c, T>> {
+/// Adds the tasks of a panel, blocks of `block` columns, to `tasks`.
+fn cut<'c, T>(panel: Panel<'c, T>, block: usize, place: &Placement, tasks: &mut Vec<Task<'c, T>>) {
+    let Panel { batch, rows, storage } = panel;
     let cols = place.shape.cols;
     let pitch = place.layout.row_stride.unsigned_abs().max(cols);
-    let mut tasks: Vec<Task<'c, T>> = (0..cols)
-        .step_by(block)
-        .map(|col| Task {
-            batch: panel.batch,
-            rows: panel.rows.clone(),
-            cols: col..cols.min(col + block),
-            out: Vec::with_capacity(panel.rows.len()),
-        })
-        .collect();
-    for row in panel.storage.chunks_mut(pitch) {
-        let (row, _) = row.split_at_mut(cols);
-        for (task, part) in tasks.iter_mut().zip(row.chunks_mut(block)) {
-            task.out.push(part);
-        }
+    // faer 0.24.4 exchanges the strides of its row-major constructor.
+    let columns = MatMut::from_column_major_slice_with_stride_mut(storage, cols, rows.len(), pitch);
+    let mut rest = columns.transpose_mut();
+    for col in (0..cols).step_by(block) {
+        let cols = col..cols.min(col + block);
+        let (out, tail) = rest.split_at_col_mut(cols.len());
+        rest = tail;
+        tasks.push(Task { batch, rows: rows.clone(), cols, out });
     }
-    tasks
 }
 
 #[cfg(test)]
@@ -153,15 +158,17 @@ mod tests {
                 let reports = RefCell::new(Vec::new());
                 let progress = |report: Progress| reports.borrow_mut().push(report.done);
                 // K so large that every row of blocks is a wave of its own.
-                for_each(None, &mut storage, &place, 4, 1 << 40, &progress, |_: &mut (), task| {
-                    assert_eq!(task.out.len(), task.rows.len());
-                    for (row, out) in task.rows.zip(task.out) {
-                        assert_eq!(out.len(), task.cols.len());
-                        for (col, out) in task.cols.clone().zip(out) {
-                            *out += 1 + (task.batch * 10_000 + row * 100 + col) as u32;
+                let body = |_: &mut (), task: Task<'_, u32>| {
+                    assert_eq!(task.out.nrows(), task.rows.len());
+                    let (batch, cols) = (task.batch, task.cols.clone());
+                    task.for_each_row(|row, out| {
+                        assert_eq!(out.len(), cols.len());
+                        for (col, out) in cols.clone().zip(out) {
+                            *out += 1 + (batch * 10_000 + row * 100 + col) as u32;
                         }
-                    }
-                });
+                    });
+                };
+                for_each(None, &mut storage, &place, [4, 3], 1 << 40, &progress, body);
                 let panels = (batch * rows.div_ceil(4)) as u64;
                 assert_eq!(reports.into_inner(), (1..=panels).collect::<Vec<_>>());
                 let mut expected = vec![0; len];

@@ -1,0 +1,190 @@
+//! Products on a WGSL device: operands, checks, and the times of a kernel.
+
+use std::time::{Duration, Instant};
+
+use lapidary_core::random::Random;
+use lapidary_core::{
+    Args, Backend, ElementType, Error, Matrix, Operands, PlanOptions, Problem, element, oracle,
+};
+use lapidary_wgsl::{Wgsl, WgslPackedB, WgslPlan, WgslTensor};
+
+use crate::cpu::ContestError;
+use crate::shape::Shape;
+
+/// Bytes that the operands of all sets exceed together; the largest caches of today's GPUs hold 256 MB.
+const CACHE: f64 = 256e6;
+
+/// Most sets of operands. Plans remember the bindings of this many.
+const MOST_SETS: usize = 8;
+
+/// Elements of C that are compared with the oracle.
+const SAMPLE: usize = 64;
+
+/// Operands of one product on a device, several sets of them.
+#[derive(Debug)]
+pub struct DeviceArena<'d> {
+    device: &'d Wgsl,
+    problem: Problem,
+    host: [Matrix; 2],
+    sets: Vec<[WgslTensor; 3]>,
+}
+
+impl<'d> DeviceArena<'d> {
+    /// Random operands, uniform from −1 to 1 (integers: from −127 to 127).
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] or [`Error::LimitExceeded`] where they do not fit.
+    pub fn new(device: &'d Wgsl, shape: &Shape) -> Result<Self, Error> {
+        let problem = Problem::new(shape.m, shape.n, shape.k)
+            .batch(shape.batch)
+            .elements(shape.input, shape.output);
+        let mut random = Random::new(5);
+        let a = matrix(problem.a, problem.a_shape(), &mut random)?;
+        let b = matrix(problem.b, problem.b_shape(), &mut random)?;
+        let c_len = problem.c_shape().len().unwrap_or(usize::MAX);
+        let mut sets = Vec::new();
+        for _ in 0..shape.sets(CACHE, MOST_SETS) {
+            let set = [put(device, &a)?, put(device, &b)?, device.alloc(problem.c, c_len)?];
+            sets.push(set);
+        }
+        Ok(Self { device, problem, host: [a, b], sets })
+    }
+
+    /// Plans, runs once, and compares a sample of C with the oracle.
+    ///
+    /// # Errors
+    /// [`ContestError`] where the kernel does not suit or its result is wrong.
+    pub fn plan(&self, options: &PlanOptions) -> Result<WgslPlan, ContestError> {
+        let plan = self.device.plan(&self.problem, options)?;
+        let Some([a, b, c]) = self.sets.first() else {
+            return Ok(plan);
+        };
+        self.device.execute(&plan, &Args::new(a, b, c))?;
+        self.check(&plan, c)?;
+        Ok(plan)
+    }
+
+    fn check(&self, plan: &WgslPlan, c: &WgslTensor) -> Result<(), ContestError> {
+        let problem = &self.problem;
+        let bytes = pollster::block_on(self.device.download(c))?;
+        let place = lapidary_core::Placement {
+            offset: 0,
+            shape: problem.c_shape(),
+            layout: problem.c_layout,
+        };
+        let found = lapidary_core::AnyMatrixRef::new(&bytes, problem.c, place)?;
+        let tile = self.device.summary(plan).block_tile;
+        let positions = oracle::sample_positions(problem, tile, SAMPLE, 1);
+        let operands = Operands::new(self.host[0].as_ref(), self.host[1].as_ref());
+        let comparison = oracle::reference_at(problem, &operands, &positions)?.compare(&found);
+        let wrong = comparison.mismatches + comparison.unjudged;
+        if wrong == 0 {
+            return Ok(());
+        }
+        Err(ContestError::Wrong { wrong, checked: comparison.checked })
+    }
+
+    fn args(&self) -> Vec<Args<'_, Wgsl>> {
+        self.sets.iter().map(|[a, b, c]| Args::new(a, b, c)).collect()
+    }
+
+    /// Times of `runs` runs, on all sets of operands in turn, after at least `warm_up`; and whether
+    /// they are the device's own.
+    ///
+    /// # Errors
+    /// What executing gives.
+    pub fn time(
+        &self,
+        plan: &WgslPlan,
+        runs: usize,
+        warm_up: Duration,
+    ) -> Result<(Vec<f64>, bool), Error> {
+        let timing = self.device.time_in_turn(plan, &self.args(), runs, warm_up)?;
+        Ok((timing.runs.iter().map(Duration::as_secs_f64).collect(), timing.device_clock))
+    }
+
+    /// B of each set in the kernel's own order, and the host's time for one, waiting included.
+    ///
+    /// # Errors
+    /// What packing gives.
+    pub fn pack(&self, plan: &WgslPlan) -> Result<(Vec<WgslPackedB>, Duration), Error> {
+        let start = Instant::now();
+        let packed = self
+            .sets
+            .iter()
+            .map(|[_, b, _]| self.device.pack_b(plan, b.into()))
+            .collect::<Result<Vec<_>, Error>>()?;
+        pollster::block_on(self.device.sync())?;
+        let count = u32::try_from(self.sets.len().max(1)).unwrap_or(u32::MAX);
+        Ok((packed, start.elapsed() / count))
+    }
+
+    /// As [`DeviceArena::time`], with B packed before.
+    ///
+    /// # Errors
+    /// What executing gives.
+    pub fn time_packed(
+        &self,
+        plan: &WgslPlan,
+        packed: &[WgslPackedB],
+        runs: usize,
+        warm_up: Duration,
+    ) -> Result<Vec<f64>, Error> {
+        let args: Vec<_> = self
+            .sets
+            .iter()
+            .zip(packed)
+            .map(|([a, _, c], packed)| Args::with_packed_b(a, packed, c))
+            .collect();
+        let timing = self.device.time_in_turn(plan, &args, runs, warm_up)?;
+        Ok(timing.runs.iter().map(Duration::as_secs_f64).collect())
+    }
+
+    /// The host's time to enqueue `count` runs, without waiting for them.
+    ///
+    /// # Errors
+    /// What executing gives.
+    pub fn enqueue(&self, plan: &WgslPlan, count: u64) -> Result<Duration, Error> {
+        let args = self.args();
+        pollster::block_on(self.device.sync())?;
+        let start = Instant::now();
+        for (_, args) in (0..count).zip(args.iter().cycle()) {
+            self.device.execute(plan, args)?;
+        }
+        let elapsed = start.elapsed();
+        pollster::block_on(self.device.sync())?;
+        Ok(elapsed)
+    }
+}
+
+fn put(device: &Wgsl, matrix: &Matrix) -> Result<WgslTensor, Error> {
+    let tensor = device.alloc(matrix.element(), matrix.shape().len().unwrap_or(usize::MAX))?;
+    device.upload(&tensor, 0, matrix.bytes())?;
+    Ok(tensor)
+}
+
+/// A random matrix; elements past a million repeat the first ones.
+pub(crate) fn matrix(
+    element: ElementType,
+    shape: lapidary_core::Shape,
+    random: &mut Random,
+) -> Result<Matrix, Error> {
+    /// A prime, so that no row length divides it.
+    const DISTINCT: usize = 1_048_573;
+    let mut matrix = Matrix::zeros(element, shape)?;
+    let distinct = shape.len().unwrap_or(0).min(DISTINCT);
+    let mut view = matrix.as_mut();
+    let bytes = view.bytes_mut();
+    for index in 0..distinct {
+        let value = match element {
+            ElementType::I8 => f64::from(random.integer(-127, 127)),
+            _ => random.unit(),
+        };
+        element::write_f64(element, bytes, index, value);
+    }
+    let (first, rest) = bytes.split_at_mut(element.bytes_for(distinct));
+    for piece in rest.chunks_mut(first.len().max(1)) {
+        piece.copy_from_slice(&first[..piece.len()]);
+    }
+    Ok(matrix)
+}
