@@ -77,7 +77,9 @@ impl Wgsl {
             }
             _ => None,
         };
-        let finish = self.finish_pipeline(plan, access)?;
+        let c_bytes = c.tensor.byte_offset + (c.offset * c.tensor.element().size()) as u64;
+        let rows = decision.packs_rows() && c_bytes.is_multiple_of(4);
+        let finish = self.finish_pipeline(plan, rows, access)?.map(|pipeline| (pipeline, rows));
         let mut chunks = Vec::with_capacity(decision.chunks.len());
         for chunk in &decision.chunks {
             let mut dispatches = Vec::with_capacity(4);
@@ -110,7 +112,7 @@ impl Wgsl {
         ),
         (multiply, finish): (
             Option<&(Kernel, wgpu::ComputePipeline, Access)>,
-            Option<&wgpu::ComputePipeline>,
+            Option<&(wgpu::ComputePipeline, bool)>,
         ),
     ) -> Result<Vec<Dispatch>, Error> {
         let problem = &plan.problem;
@@ -148,7 +150,9 @@ impl Wgsl {
             bound
         });
         let packs = plan.decision.store != Store::Fused;
-        if packs {
+        if packs && finish.is_some_and(|(_, rows)| *rows) {
+            params.words = (chunk.sum_bytes() / 4 * problem.c.size() as u64 / 4) as u32;
+        } else if packs {
             let (axes, lowest) = params::axes(problem.c_layout, rows);
             params.axes = axes;
             params.c.base = (i128::from(c.base) + lowest) as u32;
@@ -175,7 +179,7 @@ impl Wgsl {
                 workgroups: chunk.workgroups(kernel),
             });
         }
-        if let Some(pipeline) = finish {
+        if let Some((pipeline, _)) = finish {
             let axis = self.inner.limits.workgroups_per_axis;
             dispatches.push(Dispatch {
                 pipeline: pipeline.clone(),

@@ -156,7 +156,8 @@ impl Wgsl {
             if let Some(kernel) = &plan.decision.kernel {
                 self.multiply_pipeline(&plan, kernel, multiply_access(kernel))?;
             }
-            self.finish_pipeline(&plan, Access::ReadOnlyInputs)?;
+            let rows = plan.decision.packs_rows();
+            self.finish_pipeline(&plan, rows, Access::ReadOnlyInputs)?;
         }
         Ok(plan)
     }
@@ -172,10 +173,12 @@ impl Wgsl {
         self.inner.pipeline(&kernel.name, source, access)
     }
 
-    /// The pass from raw sums, or from nothing, to C; `None` where the kernel stores C itself.
+    /// The pass from raw sums, or from nothing, to C, whose rows are or are not whole words; `None`
+    /// where the kernel stores C itself.
     pub(crate) fn finish_pipeline(
         &self,
         plan: &WgslPlan,
+        rows: bool,
         access: Access,
     ) -> Result<Option<wgpu::ComputePipeline>, Error> {
         let Decision { traits, store, .. } = &plan.decision;
@@ -186,6 +189,7 @@ impl Wgsl {
                 let groups = plan.decision.reduce_groups();
                 ("reduce", emit::reduce(traits, slices, groups, access))
             }
+            Store::Packed if rows => ("pack_rows", emit::pack_rows(traits, slices, access)),
             _ => ("pack_output", emit::pack_output(traits, slices, *store, access)),
         };
         self.inner.pipeline(label, source, access).map(Some)
@@ -277,33 +281,30 @@ pub(crate) fn aligned_kernel(
         (Shape { cols: k, ..problem.a_shape() }, Shape { rows: k, ..problem.b_shape() });
     let c_bytes = c.tensor.byte_offset + c.offset as u64 * c.tensor.element().size() as u64;
     let c_aligned = c_bytes.is_multiple_of(16);
+    let operands = decide::Operands {
+        a: Reads { layout: a.layout, ..plan.decision.operands.a },
+        b: Reads { layout: b.layout, ..plan.decision.operands.b },
+        k,
+    };
+    // Sums lie in a buffer of the plan's own.
+    let aligned = [
+        vector_fault(a, a_shape, 4).is_none(),
+        vector_fault(b, b_shape, 4).is_none(),
+        c_aligned || plan.decision.stores_sums(),
+    ];
     if kernel.body == Body::Cooperative {
-        let fits = vector_fault(a, a_shape, 8).is_none()
-            && vector_fault(b, b_shape, 8).is_none()
-            && (c_aligned || plan.decision.stores_sums());
+        let fits = vector_fault(a, a_shape, kernel.a.width).is_none()
+            && vector_fault(b, b_shape, kernel.b.width).is_none()
+            && (aligned[2] || !kernel.stores_directly());
         return match (&plan.decision.scalar_kernel, fits) {
-            (_, true) => Ok(kernel.clone()),
-            (Some(fallback), _) => Ok(fallback.clone()),
-            (None, _) => Err(Error::KernelUnsuitable {
-                kernel: kernel.name.clone(),
-                reason: "an operand does not start at a multiple of 16 bytes".into(),
-            }),
+            (Some(plain), false) => Ok(plain.clone().reading(&operands, problem.batch, aligned)),
+            _ => Ok(kernel.clone()),
         };
     }
-    let a_fault = |width| vector_fault(a, a_shape, width);
     if matches!(kernel.body, Body::Vector | Body::Skinny) {
-        let operands = decide::Operands {
-            a: Reads { layout: a.layout, ..plan.decision.operands.a },
-            b: Reads { layout: b.layout, ..plan.decision.operands.b },
-            k,
-        };
-        let b_fault = vector_fault(b, b_shape, 4);
-        // Sums lie in a buffer of the plan's own.
-        let aligned =
-            [a_fault(4).is_none(), b_fault.is_none(), c_aligned || plan.decision.stores_sums()];
         return Ok(kernel.clone().reading(&operands, problem.batch, aligned));
     }
-    let Some((what, value)) = a_fault(kernel.a.width) else {
+    let Some((what, value)) = vector_fault(a, a_shape, kernel.a.width) else {
         return Ok(kernel.clone());
     };
     plan.decision.scalar_kernel.clone().ok_or(Error::Misaligned {

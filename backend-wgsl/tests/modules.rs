@@ -132,6 +132,9 @@ fn visit_options(
         visit("reduce", &source, 256 * 4, limits);
     }
     for access in [Access::ReadOnlyInputs, Access::AllReadWrite] {
+        if decision.packs_rows() {
+            visit("pack_rows", &emit::pack_rows(traits, decision.slices(), access), 0, limits);
+        }
         for kernel in kernel.iter().chain(scalar_kernel) {
             let source = emit::multiply(kernel, traits, *store, access);
             visit(&name, &source, kernel.workgroup_bytes(), limits);

@@ -65,7 +65,7 @@ pub fn float_blocks() -> [BlockRow; 5] {
         BlockRow::new::<RegisterPrefetch<128, 128, 16>, VectorFma<8, 16>>(2, 1.0, 0.8, 7.0),
         BlockRow::new::<RegisterPrefetch<128, 64, 16>, VectorFma<8, 8>>(3, 0.92, 0.45, 7.0),
         BlockRow::new::<RegisterPrefetch<64, 64, 16>, VectorFma<8, 8>>(5, 0.91, 0.31, 5.0),
-        BlockRow::new::<RegisterPrefetch<64, 64, 16>, VectorFma<4, 8>>(4, 0.78, 0.35, 4.0),
+        BlockRow::new::<RegisterPrefetch<64, 64, 16>, VectorFma<4, 8>>(4, 0.78, 0.6, 3.5),
         BlockRow::new::<RegisterPrefetch<32, 64, 16>, VectorFma<4, 8>>(6, 0.72, 0.3, 4.0),
     ]
 }
@@ -83,14 +83,14 @@ pub fn integer_blocks() -> [BlockRow; 2] {
 #[must_use]
 pub fn dot4_blocks() -> [BlockRow; 2] {
     [
-        BlockRow::new::<RegisterPrefetch<128, 128, 64>, VectorDot4<8, 8>>(2, 2.1, 0.7, 5.0),
+        BlockRow::new::<RegisterPrefetch<128, 128, 64>, VectorDot4<8, 8>>(2, 2.0, 0.7, 5.0),
         BlockRow::new::<RegisterPrefetch<64, 64, 64>, VectorDot4<8, 8>>(5, 2.1, 0.31, 5.0),
     ]
 }
 
 /// The blocks for f16 operands on matrix units.
 #[must_use]
-pub fn cooperative_blocks() -> [BlockRow; 4] {
+pub fn cooperative_blocks() -> [BlockRow; 7] {
     [
         BlockRow::new::<RegisterPrefetch<128, 128, 32>, CooperativeMatrix<64, 64>>(
             2, 6.6, 0.65, 5.0,
@@ -100,6 +100,9 @@ pub fn cooperative_blocks() -> [BlockRow; 4] {
         ),
         BlockRow::new::<RegisterPrefetch<64, 128, 64>, CooperativeMatrix<32, 32>>(1, 3.0, 1.0, 0.5),
         BlockRow::new::<RegisterPrefetch<64, 64, 64>, CooperativeMatrix<32, 32>>(2, 3.2, 0.6, 2.0),
+        BlockRow::new::<RegisterPrefetch<64, 64, 128>, CooperativeMatrix<32, 32>>(1, 2.5, 1.0, 1.0),
+        BlockRow::new::<RegisterPrefetch<32, 128, 64>, CooperativeMatrix<32, 32>>(2, 1.8, 0.6, 2.0),
+        BlockRow::new::<RegisterPrefetch<16, 128, 64>, CooperativeMatrix<16, 32>>(2, 1.0, 0.6, 2.0),
     ]
 }
 
@@ -109,7 +112,11 @@ pub(super) fn automatic(problem: &Problem, limits: &DeviceLimits) -> Vec<Pick> {
     let (m, n) = (problem.m, problem.n);
     // The vector kernel's loops over a strip are written out, so it has one iteration a strip.
     let too_deep = limits.software && problem.k > SOFTWARE_LOOP_ITERATIONS;
-    if !too_deep && m.min(n) <= tuning.skinny_lines {
+    let halves = (problem.a, problem.b) == (ElementType::F16, ElementType::F16);
+    let units = limits.cooperative && halves && problem.k >= 32;
+    // Matrix units do sixteen rows in the time of one.
+    let matrix_units = units && m.min(n) > 4 && m.max(n) >= 64;
+    if !too_deep && !matrix_units && m.min(n) <= tuning.skinny_lines {
         let slices = skinny::slices(problem, tuning);
         let cut = if slices > 1 { format!(", K in {slices} slices") } else { String::new() };
         let reason = format!("{m}x{n} outputs: one operand is streamed once{cut}");
@@ -119,7 +126,7 @@ pub(super) fn automatic(problem: &Problem, limits: &DeviceLimits) -> Vec<Pick> {
         ];
     }
     // Below 24 rows or columns most threads of a block would lie outside the matrix.
-    if m.min(n) < 24 && !too_deep {
+    if m.min(n) < 24 && !too_deep && !matrix_units {
         let why = format!("{m}x{n} outputs do not fill a block: one thread an output");
         return vec![Pick::new(KernelChoice::Naive, why)];
     }
@@ -130,8 +137,7 @@ pub(super) fn automatic(problem: &Problem, limits: &DeviceLimits) -> Vec<Pick> {
         }
         picks.push(best(problem, tuning, &integer_blocks()));
     } else {
-        let halves = (problem.a, problem.b) == (ElementType::F16, ElementType::F16);
-        if limits.cooperative && halves && m.min(n) >= 32 && problem.k >= 32 {
+        if matrix_units {
             picks.push(best(problem, tuning, &cooperative_blocks()));
         }
         picks.push(best(problem, tuning, &float_blocks()));

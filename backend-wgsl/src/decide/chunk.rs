@@ -3,7 +3,7 @@
 use lapidary_core::{ElementType, Error, Layout, Problem, Shape};
 
 use super::copies::Operands;
-use super::{Kernel, Store};
+use super::{Body, Kernel, Store};
 use crate::limits::DeviceLimits;
 
 /// Floating-point operations one dispatch may have on a GPU: under a second on a slow one, so that
@@ -88,7 +88,10 @@ pub(super) fn split(
     }
     let block = kernel.map_or([16, 16], |k| k.block.map(|x| x as usize));
     let slices = kernel.map_or(1, Kernel::slice_count) as usize;
-    let limited = Limited { problem, limits, operands, block, slices, store };
+    // A cooperative kernel may have to make room for one with blocks of 64x64.
+    let cooperative = kernel.is_some_and(|kernel| kernel.body == Body::Cooperative);
+    let grid = if cooperative { block.map(|x| x.min(64)) } else { block };
+    let limited = Limited { problem, limits, operands, block: grid, slices, store };
     let mut size = Shape { batch: problem.batch, rows: problem.m, cols: problem.n };
     while let Some(excess) = limited.excess(size) {
         if size.batch > 1 {

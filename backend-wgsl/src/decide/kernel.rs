@@ -1,6 +1,6 @@
 //! A kernel with every size fixed.
 
-use lapidary_core::policy::{KernelConfig, Multiply, Staging};
+use lapidary_core::policy::{KernelConfig, Multiply, RegisterPrefetch, Staging, VectorFma};
 use lapidary_core::{Activation, ElementType, KernelChoice, Layout, Problem};
 
 use super::copies::Operands;
@@ -194,9 +194,17 @@ impl Kernel {
         [self.thread[0] / 16, self.thread[1] * 32 / 16]
     }
 
-    /// The same kernel with scalar loads, where the caller left the width to the backend.
+    /// The kernel for operands whose first elements do not allow this one's loads: the same with scalar
+    /// loads, where the caller left the width to the backend; on plain f32 arithmetic instead of
+    /// cooperative matrices.
     #[must_use]
     pub(super) fn scalar_fallback(&self, choice: KernelChoice) -> Option<Self> {
+        if self.body == Body::Cooperative {
+            let config = KernelConfig::of::<RegisterPrefetch<64, 64, 16>, VectorFma<8, 8>>();
+            let plain = Self::tiled(KernelChoice::Policy(config).name(), Body::Vector, config);
+            // A slice of whole strips of this kernel is one of whole strips of 16.
+            return Some(Self { slices: self.slices, ..plain });
+        }
         let insists = matches!(choice, KernelChoice::Vectorized { .. } | KernelChoice::Policy(_))
             && self.body != Body::Vector;
         (self.a.width > 1 && !insists)
@@ -289,6 +297,7 @@ impl Kernel {
     pub(super) fn tiled(name: String, body: Body, config: KernelConfig) -> Self {
         let (tile, compute) = (config.tile, config.compute);
         let direct = tile.staging == Staging::Direct;
+        let cooperative = matches!(body, Body::Cooperative);
         let of_policies = matches!(body, Body::Generic | Body::Vector | Body::Cooperative);
         Self {
             name,
@@ -301,8 +310,12 @@ impl Kernel {
                 _ => tile.k_tile_size as u32,
             },
             num_buffers: if direct { 0 } else { tile.num_buffers as u32 },
-            a: Fetch { along_k: true, width: tile.load_width as u32 },
-            b: Fetch::SCALAR,
+            a: if cooperative {
+                Fetch { along_k: true, width: 8 }
+            } else {
+                Fetch { along_k: true, width: tile.load_width as u32 }
+            },
+            b: if cooperative { Fetch { along_k: false, width: 8 } } else { Fetch::SCALAR },
             store_width: 1,
             config: of_policies.then_some(config),
             sizes: None,

@@ -26,6 +26,7 @@ pub use tuning::Tuning;
 
 use crate::limits::DeviceLimits;
 use choose::Chosen;
+use fetch::Lines;
 
 /// How a kernel's sums reach C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -78,6 +79,8 @@ pub struct Decision {
     pub chunks: Vec<Chunk>,
     /// Bytes of the scratch buffer for raw sums, 0 where there is none.
     pub sum_bytes: u64,
+    /// Whether every row of C is whole 32-bit words, if its first element starts one.
+    pub rows_of_words: bool,
     /// The decision in words and numbers.
     pub summary: PlanSummary,
 }
@@ -87,6 +90,12 @@ impl Decision {
     #[must_use]
     pub fn stores_sums(&self) -> bool {
         self.store == Store::Packed || self.slices() > 1
+    }
+
+    /// Whether the packing pass finds whole words in every row of C, first element aside.
+    #[must_use]
+    pub fn packs_rows(&self) -> bool {
+        self.store == Store::Packed && self.rows_of_words
     }
 
     /// Threads that share an output where slices of K are added up.
@@ -173,8 +182,21 @@ pub fn decide_with(
         .filter_map(|reads| Some(reads.copy?.len as u64 * reads.element.size() as u64))
         .sum::<u64>();
     let scratch_bytes = sum_bytes + copy_bytes;
+    let per_word = 4 / problem.c.size().min(4);
+    let rows_of_words = problem.n.is_multiple_of(per_word)
+        && Lines::of_a(problem.c_layout, problem.batch).allows(true, per_word as isize);
     let summary = summarise(kernel.as_ref(), reason, notes, &chunks, limits, scratch_bytes);
-    Ok(Decision { kernel, scalar_kernel, operands, store, traits, chunks, sum_bytes, summary })
+    Ok(Decision {
+        kernel,
+        scalar_kernel,
+        operands,
+        store,
+        traits,
+        chunks,
+        sum_bytes,
+        rows_of_words,
+        summary,
+    })
 }
 
 fn check_elements(problem: &Problem, limits: &DeviceLimits, device: &str) -> Result<(), Error> {

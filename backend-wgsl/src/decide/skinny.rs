@@ -16,8 +16,8 @@ const LEAST_SLICE: usize = 512;
 /// Threads of a team's workgroup; few, so that several workgroups share a processor.
 const ALONG_THREADS: u32 = 256;
 
-/// Lines of the larger operand that a workgroup takes across K.
-const ACROSS_LANES: u32 = 8;
+/// Bytes of neighbouring lines that a workgroup takes across K: a cache line.
+const ACROSS_BYTES: u32 = 128;
 
 /// The kernel for a problem of at most [`MOST`] rows or columns.
 pub(super) fn kernel(problem: &Problem, limits: &DeviceLimits) -> Result<Kernel, Error> {
@@ -49,7 +49,9 @@ pub(super) fn kernel(problem: &Problem, limits: &DeviceLimits) -> Result<Kernel,
             subgroup,
         }
     } else {
-        Team::Across { lanes: ACROSS_LANES, groups: threads / ACROSS_LANES }
+        let element = if few_rows { problem.b } else { problem.a };
+        let lanes = ACROSS_BYTES / (4 * element.size() as u32);
+        Team::Across { lanes, groups: threads / lanes }
     };
     let workgroup = threads;
     let (lines, k_tile) = match team {

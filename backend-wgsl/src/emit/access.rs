@@ -128,15 +128,15 @@ pub(super) fn element_at(element: ElementType, data: &str, width: u32) -> String
     }
 }
 
-/// Four elements of the binding `data` from index `i` on, a multiple of four.
+/// Vector number `i` of four elements of the binding `data`.
 pub(super) fn four_at(element: ElementType, data: &str) -> String {
     match element {
         ElementType::BF16 => format!(
-            "vec4<Elem>(\n        bf16_of({data}[i / 4u].x, 0u), bf16_of({data}[i / 4u].x, 1u),\n        \
-             bf16_of({data}[i / 4u].y, 0u), bf16_of({data}[i / 4u].y, 1u))"
+            "vec4<Elem>(\n        bf16_of({data}[i].x, 0u), bf16_of({data}[i].x, 1u),\n        \
+             bf16_of({data}[i].y, 0u), bf16_of({data}[i].y, 1u))"
         ),
-        ElementType::I8 => format!("unpack4xI8({data}[i / 4u])"),
-        _ => format!("vec4<Elem>({data}[i / 4u])"),
+        ElementType::I8 => format!("unpack4xI8({data}[i])"),
+        _ => format!("vec4<Elem>({data}[i])"),
     }
 }
 

@@ -21,7 +21,7 @@ use core::fmt::{self, Write as _};
 
 use lapidary_core::policy::{Strip, TileAction};
 
-use super::place::{Slice, Strides};
+use super::place::{self, Slice, Strides};
 use crate::decide::Kernel;
 
 /// Elements a load fetches.
@@ -180,7 +180,7 @@ fn places(text: &mut String, side: &Side) -> fmt::Result {
         };
         writeln!(
             text,
-            "    let {name}_at_{s} = p.{name}_base + at.batch * {} + {position} + {k_part};\n    \
+            "    let {name}_at_{s} = (p.{name}_base + at.batch * {} + {position} + {k_part}) / {CHUNK}u;\n    \
              var {name}_{s} = vec4<u32>();",
             strides.batch
         )?;
@@ -250,7 +250,13 @@ fn fetch_strip(
     for side in sides {
         let name = side.name;
         for s in 0..side.slots() {
-            let load = format!("{name}_data[({name}_at_{s} + k0 * {}) / {CHUNK}u]", side.strides.k);
+            // Steps along K are neighbours in A and lines in B.
+            let advance = if side.is_a() {
+                format!("k0 / {CHUNK}u")
+            } else {
+                format!("k0 * {}", place::in_vectors(&side.strides.k, CHUNK))
+            };
+            let load = format!("{name}_data[{name}_at_{s} + {advance}]");
             if !first {
                 writeln!(text, "{indent}    {name}_{s} = {load};")?;
                 continue;

@@ -134,13 +134,20 @@ fn lanes(element: ElementType) -> String {
     )
 }
 
-pub(super) fn pack_output(traits: &Traits, slices: u32, has_sum: bool, access: Access) -> String {
-    let mut text = format!("// pack_output: {}\n", traits.output);
+pub(super) fn pack_output(
+    name: &str,
+    traits: &Traits,
+    slices: u32,
+    has_sum: bool,
+    access: Access,
+) -> String {
+    let mut text = format!("// {name}: {}\n", traits.output);
     text.push_str(&lanes(traits.output));
     text.push_str(&flag("HAS_SUM", has_sum));
     text.push_str(&constant("SLICES", slices));
     text.push_str(&epilogue_flags(traits));
-    text.push_str(&sums_to_output(traits, "u32", "Axis", access));
+    let axes = if name == "pack_rows" { "vec4<u32>" } else { "Axis" };
+    text.push_str(&sums_to_output(traits, "u32", axes, access));
     text
 }
 

@@ -7,8 +7,8 @@
 //! header     const BM = 128u; … alias Elem = f32; … @group(0) @binding(0) var<…> a_data: …;
 //! access     load_a, load_b, load_a_vector, store_c
 //! epilogue   finish(acc, old, col) with HAS_BETA, HAS_BIAS and one activation
-//! body       shaders/1_naive.wgsl … 7_generic.wgsl, pack_output.wgsl, pack_b.wgsl,
-//!            copy.wgsl, reduce.wgsl; the vector and cooperative kernels are written out in Rust
+//! body       shaders/1_naive.wgsl … 7_generic.wgsl, pack_output.wgsl,
+//!            pack_rows.wgsl, pack_b.wgsl, copy.wgsl, reduce.wgsl; the vector and cooperative kernels are written out in Rust
 //! ```
 
 mod access;
@@ -90,10 +90,21 @@ pub fn multiply(kernel: &Kernel, traits: &Traits, store: Store, access: Access) 
 /// slices of K.
 #[must_use]
 pub fn pack_output(traits: &Traits, slices: u32, store: Store, access: Access) -> String {
-    let mut text = header::pack_output(traits, slices, store == Store::Packed, access);
+    let mut text =
+        header::pack_output("pack_output", traits, slices, store == Store::Packed, access);
     text.push_str(&epilogue(traits));
     text.push_str(codec(traits.output));
     text.push_str(include_str!("../../shaders/pack_output.wgsl"));
+    text
+}
+
+/// The same where every row of C is whole words.
+#[must_use]
+pub fn pack_rows(traits: &Traits, slices: u32, access: Access) -> String {
+    let mut text = header::pack_output("pack_rows", traits, slices, true, access);
+    text.push_str(&epilogue(traits));
+    text.push_str(codec(traits.output));
+    text.push_str(include_str!("../../shaders/pack_rows.wgsl"));
     text
 }
 

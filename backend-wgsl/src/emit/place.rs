@@ -30,10 +30,23 @@ impl Strides {
     }
 }
 
+/// A stride in vectors of `width` elements, of which it is a multiple. Strides are two's complement.
+pub(super) fn in_vectors(stride: &str, width: u32) -> String {
+    match number(stride) {
+        Some(value) => format!("{}u", (value as i32 / width as i32) as u32),
+        None => format!("bitcast<u32>(bitcast<i32>({stride}) / {width})"),
+    }
+}
+
+/// The value of a stride that is a number.
+fn number(stride: &str) -> Option<u32> {
+    stride.strip_suffix('u').and_then(|digits| digits.parse().ok())
+}
+
 /// `factor` times a stride, multiplied here where the stride is a number: WGSL refuses constants that
 /// overflow, and strides count modulo 2³².
 pub(super) fn times(stride: &str, factor: u32) -> String {
-    match stride.strip_suffix('u').and_then(|digits| digits.parse::<u32>().ok()) {
+    match number(stride) {
         Some(value) => format!("{}u", value.wrapping_mul(factor)),
         None => format!("{factor}u * {stride}"),
     }

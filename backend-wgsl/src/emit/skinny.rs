@@ -20,7 +20,7 @@ use core::fmt::{self, Write as _};
 use lapidary_core::ElementType;
 
 use super::access;
-use super::place::{Slice, Strides, times};
+use super::place::{Slice, Strides, in_vectors, times};
 use crate::decide::{Fetch, Kernel, Skinny, Team};
 
 /// The kernel's body; empty for a kernel of another kind.
@@ -64,7 +64,8 @@ impl Side {
     }
 }
 
-/// `a_at`, one element, and `a_four`, four neighbours along the axis that is fetched along.
+/// `a_at`, one element, and `a_four`, four neighbours along the axis that is fetched along: vector
+/// number `i`, or from element `i` on where loads are single.
 fn loads(text: &mut String, operand: ElementType, side: &Side) -> fmt::Result {
     let name = side.name;
     let data = format!("{name}_data");
@@ -84,6 +85,10 @@ fn loads(text: &mut String, operand: ElementType, side: &Side) -> fmt::Result {
 /// Four steps along K of the few side's line `r`, from step `k` on.
 fn few_quad(few: &Side, r: u32, k: &str) -> String {
     let name = few.name;
+    if few.fetch.along_k && few.fetch.width == 4 {
+        let line = times(&in_vectors(&few.strides.line, 4), r);
+        return format!("{name}_four(few_vector + {line} + ({k}) / 4u)");
+    }
     let at = format!("few + {} + ({k}) * {}", times(&few.strides.line, r), few.strides.k);
     if few.fetch.along_k {
         return format!("{name}_four({at})");
@@ -101,7 +106,11 @@ fn opening(text: &mut String, kernel: &Kernel, few: &Side) -> fmt::Result {
          @builtin(local_invocation_index) tid: u32,\n) {{"
     )?;
     text.push_str(&Slice::of(kernel).part());
-    writeln!(text, "    let k_end = k_begin + k_length;\n    let few = {};", few.base())
+    writeln!(
+        text,
+        "    let k_end = k_begin + k_length;\n    let few = {};\n    let few_vector = few / 4u;",
+        few.base()
+    )
 }
 
 /// Quads fetched before the first is used.
@@ -130,7 +139,7 @@ fn across(
     if many.fetch.width == 4 {
         writeln!(
             text,
-            "    let many = {} + min(line, (p.{size} - 1u) / 4u * 4u) * {};",
+            "    let many = ({} + min(line, (p.{size} - 1u) / 4u * 4u) * {}) / 4u;",
             many.base(),
             strides.line
         )?;
@@ -145,10 +154,10 @@ fn across(
         }
     }
     let step = |k: &str| {
-        let k = format!("({k}) * {}", strides.k);
         if many.fetch.width == 4 {
-            format!("{name}_four(many + {k})")
+            format!("{name}_four(many + ({k}) * {})", in_vectors(&strides.k, 4))
         } else {
+            let k = format!("({k}) * {}", strides.k);
             let elements: Vec<_> = (0..4).map(|e| format!("{name}_at(many_{e} + {k})")).collect();
             format!("vec4<Elem>({})", elements.join(", "))
         }
@@ -280,12 +289,13 @@ fn along(
     quad_loops(text, stride, flight, "lane", |text, indent, quads| {
         for q in 0..quads {
             for l in 0..lines {
-                writeln!(
-                    text,
-                    "{indent}let w_{q}_{l} = {name}_four(many_{l} + (k + {}u) * {});",
-                    q * stride,
-                    strides.k
-                )?;
+                let k = q * stride;
+                let at = if many.fetch.width == 4 {
+                    format!("many_{l} / 4u + (k + {k}u) / 4u")
+                } else {
+                    format!("many_{l} + (k + {k}u) * {}", strides.k)
+                };
+                writeln!(text, "{indent}let w_{q}_{l} = {name}_four({at});")?;
             }
         }
         for q in 0..quads {

@@ -17,8 +17,7 @@
 //!
 //! No load inside the loop is guarded. Rows and columns outside the matrix read the last one inside,
 //! whose products nobody stores. The strip that K may cut short comes first, before the loop, with
-//! zeros behind its end; whole strips follow. Prefetches are skipped after the last strip: the branch
-//! keeps the compiler from moving the loads down to where their values are stored.
+//! zeros behind its end; whole strips follow.
 
 use core::fmt::{self, Write as _};
 
@@ -130,6 +129,15 @@ impl Side {
         !self.fetch.along_k && self.fetch.width == 1 && !self.whole
     }
 
+    /// What `k` steps, whole vectors of them, add to the index of a fetch.
+    fn advance(&self, k: &str) -> String {
+        match (self.fetch.width, self.fetch.along_k) {
+            (4, true) => format!("{k} / 4u"),
+            (4, false) => format!("{k} * {}", place::in_vectors(&self.strides.k, 4)),
+            _ => format!("{k} * {}", self.strides.k),
+        }
+    }
+
     /// The stride between the elements of a fetch.
     fn near(&self) -> &str {
         if self.fetch.along_k { &self.strides.k } else { &self.strides.line }
@@ -186,8 +194,8 @@ fn dot4(a: u32, b: vec4<u32>) -> vec4<i32> {
 
 ";
 
-/// `a_four` or `b_four`: four neighbouring elements from index `i` on, along k or across it, of lines
-/// and steps inside the matrix; and `a_first`, the same with zeros for steps behind `left`.
+/// `a_four` or `b_four`: four neighbouring elements along k or across it, vector number `i`, or from
+/// element `i` on where loads are single, of lines and steps inside the matrix; and `a_first`, the same with zeros for steps behind `left`.
 fn loads(text: &mut String, kernel: &Kernel, operand: ElementType, side: &Side) -> fmt::Result {
     let name = side.name;
     let data = format!("{name}_data");
@@ -195,11 +203,7 @@ fn loads(text: &mut String, kernel: &Kernel, operand: ElementType, side: &Side) 
     let parameters = if room { "i: u32, room: u32" } else { "i: u32" };
     let arguments = if room { "i, room" } else { "i" };
     let value = if side.fetch.width == 4 {
-        if kernel.packs_quads() {
-            format!("{data}[i / 4u]")
-        } else {
-            access::four_at(operand, &data)
-        }
+        if kernel.packs_quads() { format!("{data}[i]") } else { access::four_at(operand, &data) }
     } else {
         let element = if kernel.packs_quads() {
             format!("{data}[i]")
@@ -301,11 +305,12 @@ fn places(text: &mut String, side: &Side) -> fmt::Result {
                 // The vector that holds the last line.
                 format!("min({line}, (p.{size} - 1u) / 4u * 4u)")
             };
-            writeln!(
-                text,
-                "    let {name}_at_{s}_{v} = p.{name}_base + at.batch * {} + ({line}) * {} + {name}_k_{s} * {};",
+            let index = format!(
+                "p.{name}_base + at.batch * {} + ({line}) * {} + {name}_k_{s} * {}",
                 strides.batch, strides.line, strides.k
-            )?;
+            );
+            let index = if side.fetch.width == 4 { format!("({index}) / 4u") } else { index };
+            writeln!(text, "    let {name}_at_{s}_{v} = {index};")?;
             writeln!(text, "    var {name}_{s}_{v} = vec4<Elem>();")?;
         }
         if side.counts_room() {
@@ -326,7 +331,6 @@ fn hook(
     actions: &[TileAction],
     indent: &str,
 ) -> fmt::Result {
-    let slice = Slice::of(kernel);
     for action in actions {
         let (strip, fetches, commits) = match action {
             TileAction::Barrier => {
@@ -339,13 +343,13 @@ fn hook(
             _ => continue,
         };
         // What is committed after the last strip is what is there already.
-        let guarded = strip == Strip::Next && fetches;
+        let guarded = strip == Strip::Next && fetches && !repeats(kernel);
         let inner = if guarded { format!("{indent}    ") } else { indent.to_owned() };
         if guarded {
             writeln!(text, "{indent}if (t + 1u < strips) {{")?;
         }
         if fetches {
-            fetch_strip(text, &slice, sides, strip, &inner)?;
+            fetch_strip(text, kernel, sides, strip, &inner)?;
         }
         if commits {
             for side in sides {
@@ -359,14 +363,24 @@ fn hook(
     Ok(())
 }
 
+/// Whether the last prefetch repeats a strip instead of being skipped.
+///
+/// The branch that skips it keeps the compiler from moving loads down to where their values are
+/// stored. That is worth a twentieth of the speed where a thread has many sums, and costs a sixth
+/// where it has few and the loads move anyway (`docs/speed.md`).
+fn repeats(kernel: &Kernel) -> bool {
+    kernel.thread[0] * kernel.thread[1] <= 32 && Slice::of(kernel).can_repeat()
+}
+
 /// A strip of both operands to registers.
 fn fetch_strip(
     text: &mut String,
-    slice: &Slice,
+    kernel: &Kernel,
     sides: [&Side; 2],
     strip: Strip,
     indent: &str,
 ) -> fmt::Result {
+    let slice = Slice::of(kernel);
     let whole = |text: &mut String, k0: &str, indent: &str| -> fmt::Result {
         writeln!(text, "{indent}{{\n{indent}    let k0 = {k0};")?;
         for side in sides {
@@ -382,6 +396,7 @@ fn fetch_strip(
         writeln!(text, "{indent}}}")
     };
     match strip {
+        Strip::Next if repeats(kernel) => whole(text, slice.next_or_repeated(), indent),
         Strip::Next => whole(text, slice.next(), indent),
         Strip::First if slice.whole_strips => whole(text, "k_begin", indent),
         _ if slice.whole_strips => whole(text, "k_begin + t * KT", indent),
@@ -406,7 +421,7 @@ fn fetch(text: &mut String, side: &Side, first: bool, indent: &str) -> fmt::Resu
             indent.push_str("    ");
         }
         for v in 0..side.vectors() {
-            let at = format!("{name}_at_{s}_{v} + k0 * {}", side.strides.k);
+            let at = format!("{name}_at_{s}_{v} + {}", side.advance("k0"));
             let room =
                 if side.counts_room() { format!(", {name}_room_{s}") } else { String::new() };
             let load = if first {

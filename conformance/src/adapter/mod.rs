@@ -25,6 +25,7 @@ pub use wgsl::WgslAdapter;
 
 /// Whether A's elements are adjacent along K and its rows, upwards, and matrices a multiple of `width`
 /// elements apart.
+#[cfg(any(feature = "hip", feature = "wgsl"))]
 pub(crate) fn has_rows(case: &Case, width: usize) -> bool {
     let (problem, layout) = (&case.problem, case.problem.a_layout);
     let whole = |stride: isize| stride.unsigned_abs().is_multiple_of(width);
@@ -35,6 +36,7 @@ pub(crate) fn has_rows(case: &Case, width: usize) -> bool {
 
 /// Whether A's rows are such and its first element is at a multiple of `width`: what vector loads of
 /// that width need.
+#[cfg(any(feature = "hip", feature = "wgsl"))]
 pub(crate) fn has_vectors(case: &Case, width: usize) -> bool {
     has_rows(case, width) && case.a.placement().offset.is_multiple_of(width)
 }
