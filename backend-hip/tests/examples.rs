@@ -141,6 +141,6 @@ fn what_cannot_run_is_one_line_and_exit_code_2() {
         let Some(output) = run(name, &["--arch", "gfx1100"]) else { return };
         assert_eq!(output.status.code(), Some(2), "{name}");
         let err = text(&output.stderr);
-        assert!(err.starts_with("error: no device: gfx1100 is not emulated"), "{name}: {err}");
+        assert!(err.contains("gfx1100") && !err.contains("no HIP device"), "{name}: {err}");
     }
 }

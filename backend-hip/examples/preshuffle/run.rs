@@ -22,6 +22,8 @@ pub(crate) struct Checked {
     pub(crate) sizes: [usize; 3],
     pub(crate) kernel: String,
     pub(crate) comparison: Comparison,
+    /// Whether C passes through LDS on its way out.
+    pub(crate) c_through_lds: bool,
     /// What the emulator counted in the kernel that multiplies.
     pub(crate) counters: Option<lapidary_cdna::exec::Counters>,
 }
@@ -81,6 +83,7 @@ pub(crate) fn checks(
                 sizes: CHECKED,
                 kernel: output.summary.kernel,
                 comparison,
+                c_through_lds: config.c_shuffle,
                 counters: launch.map(|launch| launch.report.counters),
             })
         })

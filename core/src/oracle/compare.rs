@@ -250,7 +250,8 @@ fn may_overflow_to(reference: &Reference, index: usize, found: f64) -> bool {
     }
     [(may.positive, f64::INFINITY), (may.negative, f64::NEG_INFINITY), (may.invalid, f64::NAN)]
         .into_iter()
-        .filter_map(|(may, sum)| may.then(|| rounded(problem.c, problem.activation.apply(sum))))
+        .filter(|(may, _)| *may)
+        .map(|(_, sum)| rounded(problem.c, problem.activation.apply(sum)))
         .any(|result| result == found || (result.is_nan() && found.is_nan()))
 }
 
