@@ -111,7 +111,9 @@ fn try_main(cli: &Cli) -> Result<bool> {
     report::machine_code(&product.config, cli.loop_file.as_deref())?;
 
     let mut passed = true;
-    for check in run::checks(&device, |sizes| problem(target, cli.operands, sizes))? {
+    for check in
+        run::checks(&device, &product.config, |sizes| problem(target, cli.operands, sizes))?
+    {
         passed &= check.passed();
         report::check(&check);
     }

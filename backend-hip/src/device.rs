@@ -12,7 +12,7 @@ use crate::preshuffle::{OPERANDS, only_on};
 #[cfg(feature = "emulator")]
 use crate::runtime::Emulated;
 use crate::runtime::rocm::Rocm;
-use crate::runtime::{Description, Function, Runtime, Stream};
+use crate::runtime::{Description, Function, Runtime, RuntimeError, Stream};
 use crate::target::Target;
 
 /// A GPU that runs HIP kernels, or the emulator of one.
@@ -233,7 +233,12 @@ impl Inner {
 
 /// An error of opening a device.
 fn no_device(error: impl Into<HipError>) -> Error {
-    Error::NoDevice { reason: one_line(&error.into().to_string()) }
+    let reason = match error.into() {
+        // The library's error says itself that there is no device.
+        HipError::Runtime(RuntimeError::Unavailable { reason }) => reason,
+        other => other.to_string(),
+    };
+    Error::NoDevice { reason: one_line(&reason) }
 }
 
 fn one_line(text: &str) -> String {

@@ -108,6 +108,23 @@ fn the_preshuffle_program_plans_checks_and_writes_the_loop() {
     assert_eq!(written.lines().filter(|line| line.starts_with("v_mfma")).count(), 128);
 }
 
+/// A small product alone would take another tile and another copy of A.
+#[test]
+fn the_preshuffle_example_checks_the_kernel_that_it_describes() {
+    let Some(output) = run("hip_preshuffle", &["--arch", "gfx950"]) else { return };
+    let out = text(&output.stdout);
+    assert!(output.status.success(), "{out}{}", text(&output.stderr));
+    let line = |name: &str| {
+        out.lines().find_map(|line| line.trim_start().strip_prefix(name)).unwrap_or_default()
+    };
+    let described = line("kernel").trim();
+    assert!(described.contains("128x256x128"), "{out}");
+    let checked = out.lines().filter(|line| line.trim_start().starts_with("checked"));
+    let checked: Vec<&str> = checked.collect();
+    assert_eq!(checked.len(), 2, "{out}");
+    assert!(checked.iter().all(|line| line.ends_with(&format!(", {described}"))), "{out}");
+}
+
 #[test]
 fn what_cannot_run_is_one_line_and_exit_code_2() {
     for name in STEPS.into_iter().chain(["hip_preshuffle"]) {
@@ -123,6 +140,7 @@ fn what_cannot_run_is_one_line_and_exit_code_2() {
         assert!(err.contains("/no/such/clang"), "{name}: {err}");
         let Some(output) = run(name, &["--arch", "gfx1100"]) else { return };
         assert_eq!(output.status.code(), Some(2), "{name}");
-        assert!(text(&output.stderr).contains("gfx1100"), "{name}");
+        let err = text(&output.stderr);
+        assert!(err.contains("gfx1100") && !err.contains("no HIP device"), "{name}: {err}");
     }
 }

@@ -63,10 +63,7 @@ pub(crate) enum Failure {
     },
 
     /// An array whose values another type cannot hold.
-    #[error(
-        "{operand} ({file}) holds {found} where the product needs {needed}; \
-         --dtype converts the inputs"
-    )]
+    #[error("{operand} ({file}) holds {found} where the product needs {needed}{}", lossy_hint(*.needed))]
     Lossy {
         /// What it was given as.
         operand: Operand,
@@ -114,6 +111,14 @@ pub(crate) enum Failure {
     /// Standard output is closed or full.
     #[error("cannot print the result: {0}")]
     Print(std::io::Error),
+}
+
+/// What converts an input to `needed`: an option, if it can name that type.
+fn lossy_hint(needed: ElementType) -> &'static str {
+    match needed {
+        ElementType::I32 => ": convert the file, or choose a float C with --out-dtype f32",
+        _ => "; --dtype converts the inputs",
+    }
 }
 
 /// What an option of the command line can do about an error of the library.

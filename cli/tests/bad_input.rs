@@ -93,6 +93,13 @@ fn a_bias_of_the_wrong_length_or_type() {
     refuse(&["run", &a, &a, "--bias", &bias], &["bias has 3 values", "2 columns"]);
     let bias = folder.npy("wide.npy", &[2], &[1f64; 2]);
     refuse(&["run", &a, &a, "--bias", &bias], &["wide.npy", "f64", "f32", "--dtype"]);
+    // No option converts to i32, so none is named for that.
+    let bytes = folder.npy("bytes.npy", &[2, 2], &[1i8; 4]);
+    let bias = folder.npy("half.npy", &[2], &[0.5f32; 2]);
+    refuse(
+        &["run", &bytes, &bytes, "--bias", &bias],
+        &["half.npy", "f32", "i32", "--out-dtype f32"],
+    );
 }
 
 #[test]

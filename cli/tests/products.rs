@@ -151,6 +151,34 @@ fn an_input_may_be_overwritten() {
     assert_eq!(folder.read::<f32>("a.npy"), (vec![2, 2], C.to_vec()));
 }
 
+/// Every input is finite, and every sum may overflow.
+#[test]
+fn a_check_of_sums_that_overflow_judges_what_it_can_and_says_what_it_cannot() {
+    let folder = Folder::new();
+    let a = folder.npy("big.npy", &[2, 2], &[3e38f32; 4]);
+    let ones = folder.npy("ones.npy", &[2, 2], &[1f32; 4]);
+    let text = succeed(&["run", &a, &ones, "--backend", "cpu", "--check"]);
+    assert!(text.contains("PASSED: 4 of 4 elements"), "{text}");
+    // The check computes in f64, which does not hold these.
+    let huge = folder.npy("huge.npy", &[2, 2], &[1e308f64; 4]);
+    let tens = folder.npy("tens.npy", &[2, 2], &[10f64; 4]);
+    let output = lapidary(&["run", &huge, &tens, "--backend", "cpu", "--check"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    for part in ["NOTHING CHECKED: 0 of 4", "4 not judged (sums of finite inputs overflow float64"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let output = lapidary(&["run", &huge, &tens, "--backend", "cpu", "--check", "--json"]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let check = &report["check"];
+    assert_eq!(
+        (check["passed"].as_bool(), check["verdict"].as_str()),
+        (Some(false), Some("nothing_checked"))
+    );
+    assert_eq!(check["why_unjudged"]["oracle_overflow"], 4);
+}
+
 #[test]
 fn the_report_names_what_ran() {
     let folder = Folder::new();

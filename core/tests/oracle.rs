@@ -142,14 +142,110 @@ fn overflow_of_the_output_type_wants_infinity_and_only_there() {
 }
 
 #[test]
-fn a_sum_that_may_overflow_on_the_way_is_not_judged() {
-    let mut case = Case::new(Problem::new(1, 1, 2), Values::Positive, 2);
-    case.a.fill(3e38);
-    case.b.fill(1.0);
+fn overflow_of_finite_operands_allows_what_some_order_leads_to_and_nothing_else() {
+    let (inf, nan) = (f64::INFINITY, f64::NAN);
+    let relu = |k: usize| Problem::new(1, 1, k).activation(Activation::Relu);
+    // Products of a row of A with ones; results judged right, not judged, and wrong.
+    for (problem, row, right, unjudged, wrong) in [
+        // Beyond f32 by more than the bound, with one sign: infinity is the only result.
+        (
+            Problem::new(1, 1, 2),
+            &[3e38, 3e38][..],
+            &[inf][..],
+            &[][..],
+            &[-inf, nan, 3e38, 0.0][..],
+        ),
+        (Problem::new(1, 1, 2), &[-3e38, -3e38], &[-inf], &[], &[inf, nan, -3e38]),
+        // Beyond it, and back: the order decides, but no −∞ meets the +∞.
+        (Problem::new(1, 1, 3), &[3e38, 3e38, -3e38], &[3e38], &[inf], &[-inf, nan, 1e38]),
+        // Both sides overflow.
+        (
+            Problem::new(1, 1, 4),
+            &[3e38, 3e38, -3e38, -3e38],
+            &[0.0],
+            &[inf, -inf, nan],
+            &[3e38, 1e36],
+        ),
+        // A negative alpha turns the infinity; one that counts as zero makes NaN of it.
+        (Problem::new(1, 1, 2).alpha(-0.5), &[3e38, 3e38], &[-3e38], &[-inf], &[inf, nan, 3e38]),
+        (Problem::new(1, 1, 2).alpha(1e-40), &[3e38, 3e38], &[0.06], &[inf, nan], &[-inf, 1.0]),
+        // relu of −∞ is 0.
+        (relu(3), &[-3e38, -3e38, 3.2e38], &[0.0], &[], &[inf, nan, 3e38]),
+        // No overflow: nothing is excused.
+        (Problem::new(1, 1, 2), &[3e38, -3e38], &[0.0], &[], &[inf, -inf, nan]),
+        // The finite terms beside an infinity reach the other one.
+        (Problem::new(1, 1, 3), &[inf, -3e38, -3e38], &[inf], &[nan], &[-inf, 0.0]),
+        (Problem::new(1, 1, 2), &[inf, -3e38], &[inf], &[], &[nan, -inf]),
+    ] {
+        let mut case = Case::new(problem, Values::Positive, 2);
+        case.b.fill(1.0);
+        let offset = case.a.placement().offset;
+        for (index, &value) in row.iter().enumerate() {
+            lapidary_core::element::write_f64(
+                ElementType::F32,
+                case.a.bytes_mut(),
+                offset + index,
+                value,
+            );
+        }
+        let reference = reference(&case.problem, &case.operands()).unwrap();
+        let compare = |value: f64| {
+            let mut result = correct(&case, &reference);
+            set(&mut result, 0, value);
+            reference.compare(&result.as_ref())
+        };
+        for &value in right {
+            // 0.06 stands for f32's nearest to a product with a rounded, subnormal alpha.
+            let value = if value == 0.06 { reference.values()[0] } else { value };
+            let comparison = compare(value);
+            assert!(comparison.passed() && comparison.unjudged == 0, "{row:?}: {comparison}");
+        }
+        for &value in unjudged {
+            let comparison = compare(value);
+            assert_eq!((comparison.mismatches, comparison.unjudged), (0, 1), "{row:?} {value}");
+            assert_eq!(comparison.why_unjudged.overflow, 1);
+            assert!(!comparison.passed() && comparison.to_string().starts_with("NOTHING CHECKED"));
+        }
+        for &value in wrong {
+            assert_eq!(compare(value).mismatches, 1, "{row:?}: {value} passes");
+        }
+    }
+}
+
+#[test]
+fn an_integer_product_that_overflows_in_the_epilogue_is_excused_too() {
+    // 127² · 1e35 is beyond f32, and C brings it back.
+    let problem =
+        Problem::new(1, 1, 1).elements(ElementType::I8, ElementType::F32).alpha(1e35).beta(-4.0);
+    let mut case = Case::new(problem, Values::Positive, 2);
+    case.a.fill(127.0);
+    case.b.fill(127.0);
+    case.c.fill(3.2e38);
     let reference = reference(&case.problem, &case.operands()).unwrap();
-    let result = correct(&case, &reference);
-    let comparison = reference.compare(&result.as_ref());
-    assert_eq!((comparison.unjudged, comparison.checked), (1, 1));
+    for (value, mismatches, unjudged) in
+        [(reference.values()[0], 0, 0), (f64::INFINITY, 0, 1), (1e36, 1, 0)]
+    {
+        let mut result = correct(&case, &reference);
+        set(&mut result, 0, value);
+        let comparison = reference.compare(&result.as_ref());
+        assert_eq!((comparison.mismatches, comparison.unjudged), (mismatches, unjudged), "{value}");
+    }
+}
+
+#[test]
+fn what_the_oracle_cannot_say_has_its_own_reason() {
+    let mut case = Case::new(
+        Problem::new(1, 1, 2).elements(ElementType::F64, ElementType::F64),
+        Values::Positive,
+        2,
+    );
+    case.a.fill(1e308);
+    case.b.fill(10.0);
+    let reference = reference(&case.problem, &case.operands()).unwrap();
+    let comparison = reference.compare(&correct(&case, &reference).as_ref());
+    assert_eq!((comparison.unjudged, comparison.why_unjudged.oracle_overflow), (1, 1));
+    assert!(!comparison.passed() && comparison.judged_nothing());
+    assert!(comparison.to_string().contains("overflow float64"), "{comparison}");
 }
 
 #[test]

@@ -210,7 +210,7 @@ What the figures say:
   synchronous copy fewer instructions. i8 on gfx950 takes half, with 16x16x64 in place of 16x16x32.
 - More registers at small tiles: a whole second strip of B is in flight while one is multiplied. \
   Where LDS or the granule of eight does not decide, that costs waves: 16x128x256 holds four in \
-  place of five on gfx942. Loops of one stage, which are not chosen, hold two waves or three.
+  place of five on gfx942. Loops of one stage, which are not chosen, hold one wave to four.
 - Tiles of 16 rows on gfx950 wait for memory most of the loop: two load latencies of the model are \
   160 of about 195 cycles, and the figures differ by a few cycles either way.
 - A direct copy's loop is rolled: it sets M0 before each load, which FlyDSL's unrolled K does not \

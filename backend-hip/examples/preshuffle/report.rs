@@ -150,7 +150,8 @@ pub(crate) fn check(check: &Checked) {
             let (cycles, count) = conflicts(prefix);
             format!("{count} {name} with {cycles} conflict cycles")
         });
-        line("banks", &parts.join(", "));
+        let c = if check.c_through_lds { ", with those of C on its way out" } else { "" };
+        line("banks", &format!("{}{c}", parts.join(", ")));
         line(
             "executed",
             &format!(

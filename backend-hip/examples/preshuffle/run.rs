@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use lapidary_core::oracle::{Comparison, reference};
 use lapidary_core::testing::{Case, Values};
-use lapidary_core::{AnyMatrixRef, TensorSlice};
+use lapidary_core::{AnyMatrixRef, KernelChoice, MatrixKernel, Movement, TensorSlice};
 use lapidary_hip::prelude::*;
+use lapidary_hip::preshuffle::{ACopy, PreshuffleConfig};
 
 use super::Result;
 
-/// Tails in every dimension: more than a tile of 64×256, and strips that K does not fill.
-const CHECKED: [usize; 3] = [130, 300, 456];
+/// Tails in every dimension: more than a tile of 128×256, and strips that K does not fill. Rows of A
+/// and of C are whole 16 bytes for elements of any size, as the widest loads and stores want.
+const CHECKED: [usize; 3] = [130, 304, 464];
 /// An idle device runs at a fraction of its clock, and needs about this long to leave it.
 const WARM_UP: Duration = Duration::from_millis(250);
 
@@ -20,6 +22,8 @@ pub(crate) struct Checked {
     pub(crate) sizes: [usize; 3],
     pub(crate) kernel: String,
     pub(crate) comparison: Comparison,
+    /// Whether C passes through LDS on its way out.
+    pub(crate) c_through_lds: bool,
     /// What the emulator counted in the kernel that multiplies.
     pub(crate) counters: Option<lapidary_cdna::exec::Counters>,
 }
@@ -30,16 +34,41 @@ impl Checked {
     }
 }
 
-/// Small integers bit for bit, and random numbers within the bound.
+/// The kernel of this configuration, whatever a problem's size alone would lead to.
+fn like(config: &PreshuffleConfig) -> PlanOptions {
+    let movement = match config.copy {
+        ACopy::Synchronous => Movement::Registers,
+        ACopy::Direct => Movement::Direct,
+        _ => Movement::Guarded,
+    };
+    PlanOptions::kernel(KernelChoice::Matrix(MatrixKernel {
+        buffers: Some(config.lds_stage),
+        movement: Some(movement),
+        scheduled: Some(config.schedule),
+        c_through_workgroup_memory: Some(config.c_shuffle),
+        waves_per_simd: config.waves_per_simd,
+        ..MatrixKernel::tile(config.tile)
+    }))
+}
+
+/// Products by the kernel of this configuration: small integers bit for bit, and random numbers within
+/// the bound.
 pub(crate) fn checks(
     device: &Hip,
+    config: &PreshuffleConfig,
     problem: impl Fn([usize; 3]) -> Problem,
 ) -> Result<Vec<Checked>> {
     [("integers", Values::SmallIntegers(3)), ("random", Values::Uniform)]
         .into_iter()
         .map(|(name, values)| {
             let case = Case::new(problem(CHECKED), values, 1);
-            let output = Gemm::<Hip>::run(device, &case.problem, &case.operands())?;
+            let output = pollster::block_on(Gemm::<Hip>::run_with(
+                device,
+                &case.problem,
+                &case.operands(),
+                &like(config),
+                &|_| {},
+            ))?;
             let found = output.matrix.as_ref();
             let expected = reference(&case.problem, &case.operands())?;
             let comparison = match values {
@@ -54,6 +83,7 @@ pub(crate) fn checks(
                 sizes: CHECKED,
                 kernel: output.summary.kernel,
                 comparison,
+                c_through_lds: config.c_shuffle,
                 counters: launch.map(|launch| launch.report.counters),
             })
         })

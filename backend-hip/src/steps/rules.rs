@@ -27,6 +27,16 @@ pub enum StepError {
         /// The rule.
         rule: &'static str,
     },
+    /// The tiles exceed the target's LDS.
+    #[error("the tiles take {requested} bytes of LDS, a workgroup has at most {limit} on {target}")]
+    Lds {
+        /// Bytes that the tiles take.
+        requested: usize,
+        /// Bytes that a workgroup may have.
+        limit: usize,
+        /// The target.
+        target: Target,
+    },
     /// A policy that this backend has no kernel for.
     #[error("there is no HIP kernel for the policies {policies}: {reason}")]
     Policies {
@@ -80,12 +90,10 @@ impl StepConfig {
             "a workgroup has 1 to 1024",
         )?;
         size(self.k_tile > 0, "K strip", self.k_tile, "it must not be zero")?;
-        size(
-            self.lds_bytes() <= self.target.lds_bytes() as usize,
-            "bytes of LDS",
-            self.lds_bytes(),
-            "more than the target has",
-        )?;
+        let (requested, limit) = (self.lds_bytes(), self.target.lds_bytes() as usize);
+        if requested > limit {
+            return Err(StepError::Lds { requested, limit, target: self.target });
+        }
         match self.step {
             Step::WorkgroupTile => size(
                 self.k_tile <= self.block[0].min(self.block[1]),
@@ -209,7 +217,11 @@ mod tests {
         assert!(matches!(config.request(), Err(StepError::Size { value: 100, .. })));
         let mut config = StepConfig::new(Target::Gfx942, Step::Buffered { buffers: 2 });
         config.k_tile = 64;
-        assert!(matches!(config.request(), Err(StepError::Size { value: 131_072, .. })));
+        assert_eq!(
+            config.request().map_err(|error| error.to_string()),
+            Err("the tiles take 131072 bytes of LDS, a workgroup has at most 65536 on gfx942"
+                .into())
+        );
         let config = StepConfig::new(Target::Gfx942, Step::Vectorized).with_load_width(3);
         assert!(matches!(config.request(), Err(StepError::Size { value: 3, .. })));
         let mut config = StepConfig::new(

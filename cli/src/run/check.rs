@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use lapidary_core::oracle::{self, Comparison};
+use lapidary_core::oracle::{self, Comparison, Unjudged};
 use lapidary_core::{AnyMatrixRef, Error, Operands, Problem};
 use serde::Serialize;
 
@@ -20,16 +20,39 @@ const PART: usize = 1 << 20;
 /// Any fixed number: the same product is checked in the same places every time.
 const SEED: u64 = 0x1a91_da47;
 
+/// What a check comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Verdict {
+    Passed,
+    Failed,
+    /// No element of those looked at could be judged.
+    NothingChecked,
+}
+
+/// Elements looked at of which nothing can be said, by the reason.
+#[derive(Serialize)]
+#[serde(remote = "Unjudged")]
+struct UnjudgedFields {
+    non_finite: usize,
+    overflow: usize,
+    oracle_overflow: usize,
+    unbounded: usize,
+}
+
 /// How the result compares.
 #[derive(Serialize)]
 pub(super) struct Checked {
-    /// Whether every element that was compared is within its bound.
+    /// Whether every element that was judged is within its bound, and any was.
     pub(super) passed: bool,
+    verdict: Verdict,
     checked: usize,
     /// Elements of C.
     elements: usize,
     mismatches: usize,
     unjudged: usize,
+    #[serde(with = "UnjudgedFields")]
+    why_unjudged: Unjudged,
     max_error: f64,
     max_error_over_bound: f64,
     /// Matrix, row and column of the element nearest to its bound, or furthest past it.
@@ -57,11 +80,13 @@ pub(super) fn against_oracle(
     let at_least = (BUDGET / products).max(SAMPLE);
     let positions = oracle::sample_positions(problem, block_tile, at_least, SEED);
     let mut checked = Checked {
-        passed: true,
+        passed: false,
+        verdict: Verdict::NothingChecked,
         checked: 0,
         elements: problem.c_shape().len().unwrap_or(usize::MAX),
         mismatches: 0,
         unjudged: 0,
+        why_unjudged: Unjudged::default(),
         max_error: 0.0,
         max_error_over_bound: 0.0,
         worst: None,
@@ -77,15 +102,21 @@ pub(super) fn against_oracle(
         checked.add(&reference.compare(&found));
         bar.update(checked.checked as u64, positions.len() as u64);
     }
+    checked.verdict = match (checked.mismatches, checked.checked - checked.unjudged) {
+        (0, 0) if checked.elements > 0 => Verdict::NothingChecked,
+        (0, _) => Verdict::Passed,
+        _ => Verdict::Failed,
+    };
+    checked.passed = checked.verdict == Verdict::Passed;
     Ok(checked)
 }
 
 impl Checked {
     fn add(&mut self, part: &Comparison) {
-        self.passed &= part.passed();
         self.checked += part.checked;
         self.mismatches += part.mismatches;
         self.unjudged += part.unjudged;
+        self.why_unjudged.add(&part.why_unjudged);
         self.max_error = self.max_error.max(part.max_error);
         if part.max_ratio > self.max_error_over_bound || self.worst.is_none() {
             self.max_error_over_bound = part.max_ratio;
@@ -98,7 +129,11 @@ impl Checked {
 
 impl fmt::Display for Checked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verdict = if self.passed { "PASSED" } else { "FAILED" };
+        let verdict = match self.verdict {
+            Verdict::Passed => "PASSED",
+            Verdict::Failed => "FAILED",
+            Verdict::NothingChecked => "NOTHING CHECKED",
+        };
         let checked = self.checked - self.unjudged;
         write!(
             f,
@@ -109,7 +144,10 @@ impl fmt::Display for Checked {
             write!(f, ", {} off by more than their bound", self.mismatches)?;
         }
         if self.unjudged > 0 {
-            write!(f, ", {} not judged (NaN or infinity among their inputs)", self.unjudged)?;
+            write!(f, ", {}", self.why_unjudged)?;
+        }
+        if self.verdict == Verdict::NothingChecked {
+            return Ok(());
         }
         write!(f, "; largest error {:.3e}", self.max_error)?;
         if let Some([batch, row, col]) = self.worst {
@@ -145,6 +183,31 @@ mod tests {
         assert!(!wrong.passed && wrong.worst == Some([0, 1, 0]), "{wrong}");
         assert!(wrong.to_string().starts_with("FAILED: 4 of 4"));
         assert!(!check(&[7.0, f32::NAN, 15.0, 22.0]).passed);
+    }
+
+    #[test]
+    fn a_check_that_judges_nothing_does_not_pass() {
+        let check = |a: &[f32; 2], c: f32, finite_only: bool| {
+            let operands = Operands::new(
+                MatrixRef::row_major(a, 1, 2).unwrap(),
+                MatrixRef::row_major(&[1.0f32, 1.0], 2, 1).unwrap(),
+            );
+            let problem = operands.problem(ElementType::F32).unwrap();
+            let c = [c];
+            let c = MatrixRef::row_major(&c, 1, 1).unwrap().erase();
+            against_oracle(&problem, &operands, c, [0, 0], finite_only).unwrap()
+        };
+        // Beyond f32 for any order: judged. A NaN where it propagates: judged.
+        assert!(check(&[3e38, 3e38], f32::INFINITY, false).passed);
+        assert!(!check(&[3e38, 3e38], f32::NAN, false).passed);
+        assert!(check(&[f32::NAN, 1.0], f32::NAN, false).passed);
+        assert!(!check(&[f32::NAN, 1.0], 1.0, false).passed);
+        // Where it need not: nothing is.
+        let nothing = check(&[f32::NAN, 1.0], 1.0, true);
+        assert_eq!((nothing.passed, nothing.verdict), (false, Verdict::NothingChecked));
+        let text = nothing.to_string();
+        assert!(text.starts_with("NOTHING CHECKED: 0 of 1 elements"), "{text}");
+        assert!(text.contains("1 not judged (NaN or infinity among their inputs"), "{text}");
     }
 
     #[test]

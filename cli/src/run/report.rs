@@ -80,7 +80,7 @@ impl Report {
         }
     }
 
-    /// Success unless a check failed.
+    /// Success unless a check failed, or could not judge a single element.
     pub(super) fn exit_code(&self) -> ExitCode {
         match &self.check {
             Some(check) if !check.passed => ExitCode::FAILURE,

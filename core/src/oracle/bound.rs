@@ -30,21 +30,86 @@ pub(super) struct Allowance {
     pub(super) units: f64,
 }
 
-/// The bound for one element.
+/// Roundings that the longest way of a product to the result passes, as numbers to compute with: K
+/// as far as it is summed, and the scales.
+fn lengths(problem: &Problem) -> (f64, f64) {
+    let k = if problem.reads_factors() { problem.k as f64 } else { 0.0 };
+    (k, f64::from(u8::from(problem.row_scale) + u8::from(problem.col_scale)))
+}
+
+/// Error ÷ gauge of the sum and the epilogue: the device's roundings and the oracle's own.
+fn relative_error(problem: &Problem, allowed: Allowance) -> f64 {
+    let (k, scales) = lengths(problem);
+    let u = allowed.roundoff * arithmetic(problem).unit_roundoff();
+    let roundings = scales + if problem.accumulator() == ElementType::I32 { 5.0 } else { k + 4.0 };
+    gamma(roundings, u).min(allowed.units * u)
+        + gamma(k + 4.0 + scales, ElementType::F64.unit_roundoff())
+}
+
+/// What a sum of finite numbers may become on its way to the activation, through overflow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Overflow {
+    /// +∞.
+    pub(super) positive: bool,
+    /// −∞.
+    pub(super) negative: bool,
+    /// NaN: ∞ − ∞, or ∞ · 0.
+    pub(super) invalid: bool,
+}
+
+impl Overflow {
+    /// Whether anything may overflow.
+    pub(super) fn any(self) -> bool {
+        self.positive || self.negative || self.invalid
+    }
+}
+
+/// What may overflow in one element; [`super::Reference::compare`] states the derivation.
+pub(super) fn overflow(problem: &Problem, term: &Term, allowed: Allowance) -> Overflow {
+    if problem.c == ElementType::I32 {
+        return Overflow::default();
+    }
+    let arithmetic = arithmetic(problem);
+    let relative = relative_error(problem, allowed);
+    let exceeds = |magnitude: f64| magnitude > arithmetic.max_finite();
+    if term.non_finite {
+        // An infinity among the operands decides, unless the rest reaches the other one.
+        let invalid = exceeds((1.0 + relative) * term.finite_gauge);
+        return Overflow { invalid, ..Overflow::default() };
+    }
+    if exceeds((1.0 + relative) * term.reach) {
+        return Overflow { positive: true, negative: true, invalid: true };
+    }
+    // The positive terms of a sum and, as a magnitude, its negative ones. Halved first: a gauge may
+    // be half of what f64 holds.
+    let sides = |sum: f64, gauge: f64| {
+        [0.5 * gauge + 0.5 * sum, 0.5 * gauge - 0.5 * sum]
+            .map(|side| exceeds(side + relative * gauge))
+    };
+    let mut products = [false; 2];
+    if problem.accumulator().is_float() {
+        products = sides(term.product, term.product_gauge);
+        if term.factor < 0.0 {
+            products.reverse();
+        }
+    }
+    let [positive, negative] = sides(term.sum, term.gauge);
+    let [positive, negative] = [positive || products[0], negative || products[1]];
+    let vanishing = term.factor.abs() < arithmetic.min_normal();
+    let invalid = (positive && negative) || ((products[0] || products[1]) && vanishing);
+    Overflow { positive, negative, invalid }
+}
+
+/// The bound for one element, were there no overflow.
 pub(super) fn bound(problem: &Problem, term: &Term, allowed: Allowance) -> f64 {
     if problem.c == ElementType::I32 {
         return 0.0;
     }
     let arithmetic = arithmetic(problem);
-    let Allowance { flush, roundoff, units } = allowed;
-    let u = roundoff * arithmetic.unit_roundoff();
-    let k = if problem.reads_factors() { problem.k as f64 } else { 0.0 };
-    let scales = f64::from(u8::from(problem.row_scale) + u8::from(problem.col_scale));
-    let roundings = scales + if problem.accumulator() == ElementType::I32 { 5.0 } else { k + 4.0 };
-    let mut error = gamma(roundings, u).min(units * u) * term.gauge;
-    error += gamma(k + 4.0 + scales, ElementType::F64.unit_roundoff()) * term.gauge;
-    let largest = term.gauge.max(term.product_gauge).max(term.reach) + error;
-    if problem.accumulator().is_float() && largest > arithmetic.max_finite() {
+    let flush = allowed.flush;
+    let (k, scales) = lengths(problem);
+    let mut error = relative_error(problem, allowed) * term.gauge;
+    if error == f64::INFINITY {
         return f64::INFINITY;
     }
     if flush {

@@ -40,7 +40,7 @@ use crate::error::Error;
 use crate::operands::Operands;
 use crate::problem::Problem;
 
-pub use compare::Comparison;
+pub use compare::{Comparison, Unjudged};
 pub use freivalds::{FreivaldsReport, freivalds};
 pub use sample::sample_positions;
 
@@ -201,20 +201,22 @@ impl Reference {
     ///    a value below the smallest normal number may count as zero. Half for i8, which rounds to
     ///    integers.
     ///
-    /// Infinite where sums, or products with some of the scales, may overflow the accumulator on the way, so that nothing is promised; NaN
-    /// for an index past the end.
+    /// This is for a finite result: what overflow may make of the sum on its way stands at
+    /// [`compare`](Self::compare). Infinite where K · u reaches 1, and where the gauge exceeds
+    /// f64; NaN for an index past the end.
     #[must_use]
     pub fn bound(&self, index: usize) -> f64 {
         match self.terms.get(index) {
-            Some(term) => {
-                let allowed = bound::Allowance {
-                    flush: self.flushes_subnormals,
-                    roundoff: self.roundoff,
-                    units: self.units,
-                };
-                bound::bound(&self.problem, term, allowed)
-            }
+            Some(term) => bound::bound(&self.problem, term, self.allowance()),
             None => f64::NAN,
+        }
+    }
+
+    fn allowance(&self) -> bound::Allowance {
+        bound::Allowance {
+            flush: self.flushes_subnormals,
+            roundoff: self.roundoff,
+            units: self.units,
         }
     }
 
@@ -244,7 +246,8 @@ impl Reference {
     }
 
     /// For a device that promises nothing about NaN and infinity, as WGSL does: elements that a
-    /// non-finite operand reaches are not judged.
+    /// non-finite operand reaches are not judged, nor results of sums that may overflow on the way,
+    /// unless they are within the bound.
     #[must_use]
     pub fn with_unspecified_non_finite(mut self) -> Self {
         self.unspecified_non_finite = true;
@@ -255,6 +258,26 @@ impl Reference {
     ///
     /// Non-finite values are classified first: NaN wants NaN, infinity wants the same infinity, and
     /// infinity for a finite value is right only where the value may round to it.
+    ///
+    /// **Overflow** of finite operands depends on the order of the sum, so that a right result may be
+    /// non-finite where the value is not. With P the sum of the positive terms of a sum, N that of
+    /// the magnitudes of its negative ones and G = P + N its gauge, every partial sum, in whatever
+    /// order, lies between −(N + γ·G) and P + γ·G (1 and 2 of [`bound`](Self::bound)). Let M be the
+    /// largest finite number of the accumulator.
+    ///
+    /// - P + γ·G ≤ M and N + γ·G ≤ M: nothing overflows.
+    /// - Only P + γ·G > M: a partial sum may become +∞, and then stays so, since no −∞ meets it. The
+    ///   result is +∞ or within the bound; where the value exceeds M by more than the bound that
+    ///   leaves +∞. Likewise −∞ for N.
+    /// - Both: also NaN, from +∞ − ∞.
+    ///
+    /// This holds for Σab before alpha multiplies it (a negative alpha turns the signs; one that may
+    /// count as zero makes NaN of infinity) and for the whole sum. Factors in whatever order, with
+    /// row or column scales, may overflow to either sign and meet a zero: all three. Beside an
+    /// infinite operand the finite terms may reach the other infinity: NaN. The activation makes of
+    /// these what it makes of infinity and NaN. A result that is none of the possible ones is a
+    /// mismatch; one that is right without being what the value rounds to counts as
+    /// [unjudged](Unjudged::overflow), since it says nothing about the element.
     #[must_use]
     pub fn compare(&self, found: &crate::AnyMatrixRef<'_>) -> Comparison {
         compare::compare(self, found, false)

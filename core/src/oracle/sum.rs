@@ -17,8 +17,15 @@ pub(super) struct Term {
     /// With row or column scales, more than the product of any of Σ|a||b|, |r|, |s| and |alpha|: what
     /// is between them, in whatever order they are multiplied. Otherwise 0.
     pub(super) reach: f64,
+    /// alpha·r·s, what Σab is multiplied by; 0 where A and B are not read.
+    pub(super) factor: f64,
+    /// Σab alone.
+    pub(super) product: f64,
     /// Σ|a||b| alone: what the accumulator may hold before alpha scales it.
     pub(super) product_gauge: f64,
+    /// The most that the finite terms of the sum come to, before and after alpha scales them, where
+    /// others are not finite.
+    pub(super) finite_gauge: f64,
     /// The part of the gauge whose operands are subnormal numbers of their type.
     pub(super) subnormal: f64,
     /// Whether an operand or a factor is NaN or infinite.
@@ -33,6 +40,8 @@ struct Product {
     /// The sum of integer operands, exact.
     integer: i64,
     gauge: f64,
+    /// The part of the gauge that is finite.
+    finite_gauge: f64,
     subnormal: f64,
     non_finite: bool,
 }
@@ -81,6 +90,7 @@ fn products(problem: &Problem, operands: &Operands<'_>, positions: &[Position]) 
             product.float += ab;
             product.non_finite |= !(a.is_finite() && b.is_finite() && !ab.is_nan());
             product.gauge += ab.abs();
+            product.finite_gauge += if ab.is_finite() { ab.abs() } else { 0.0 };
             if is_subnormal(a, problem.a) || is_subnormal(b, problem.b) {
                 product.subnormal += ab.abs();
             }
@@ -119,7 +129,10 @@ fn float_element(
         sum: 0.0,
         gauge: 0.0,
         reach: 0.0,
+        factor: 0.0,
+        product: 0.0,
         product_gauge: product.gauge,
+        finite_gauge: 0.0,
         subnormal: 0.0,
         non_finite: product.non_finite || !(alpha.is_finite() && beta.is_finite()),
     };
@@ -134,8 +147,13 @@ fn float_element(
         let scales = [row, col].into_iter().flatten();
         let scale: f64 = scales.clone().product();
         let factor = alpha * scale;
+        term.factor = factor;
+        term.product = sum;
         term.sum += factor * sum;
         term.gauge += factor.abs() * product.gauge;
+        if factor.is_finite() {
+            term.finite_gauge += factor.abs() * product.finite_gauge;
+        }
         term.non_finite |= !scale.is_finite();
         // A device that counts subnormal numbers as zero loses the whole with a subnormal scale.
         let lost_scale = scales.clone().any(|s| is_subnormal(s, ElementType::F32));
@@ -152,6 +170,7 @@ fn float_element(
     if let Some(bias) = operands.bias {
         term.add(1.0, bias.get(at.col), bias.element());
     }
+    term.finite_gauge = term.finite_gauge.max(product.finite_gauge);
     term
 }
 
@@ -161,6 +180,7 @@ impl Term {
         let added = factor * value;
         self.sum += added;
         self.gauge += added.abs();
+        self.finite_gauge += if added.is_finite() { added.abs() } else { 0.0 };
         if is_subnormal(value, element) {
             self.subnormal += added.abs();
         }
@@ -192,7 +212,10 @@ fn integer_element(
         sum: f64::from(value),
         gauge,
         reach: 0.0,
+        factor: problem.alpha,
+        product: product.integer as f64,
         product_gauge: product.gauge,
+        finite_gauge: gauge,
         subnormal: 0.0,
         non_finite: false,
     }
