@@ -183,7 +183,17 @@ fn packed_b_equals_b() {
             let uploaded = Uploaded::aligned(device, &case);
             let b = common::upload(device, &case.b);
             let kernels = common::kernels(operand);
-            for kernel in [kernels[0], kernels[1], kernels[4], kernels[9], kernels[12]] {
+            let mut chosen = vec![
+                kernels[0],
+                kernels[1],
+                kernels[4],
+                kernels[9],
+                kernels[12],
+                KernelChoice::Auto,
+            ];
+            // Few columns of C, whose B is lines along K as well as across.
+            chosen.extend((n <= 16).then_some(KernelChoice::Skinny));
+            for kernel in chosen {
                 let options = PlanOptions::kernel(kernel);
                 let plan = Gemm::<Wgsl>::plan(device, &uploaded.problem, &options).expect("plans");
                 let packed =
@@ -200,6 +210,40 @@ fn packed_b_equals_b() {
                     "{operand} {n}x{k} {}",
                     kernel.name()
                 );
+            }
+        }
+    }
+}
+
+/// Few rows of C read B in vectors across K, which a packed B does not have.
+#[test]
+fn few_rows_take_a_packed_b() {
+    let Some(device) = common::device() else { return };
+    for operand in [ElementType::F32, ElementType::I8] {
+        for (index, [m, n, k]) in
+            [[1, 1, 2], [1, 64, 128], [15, 64, 128], [3, 130, 33]].into_iter().enumerate()
+        {
+            let problem = Problem::new(m, n, k).elements(operand, operand.accumulator());
+            // Sums of small integers are the same in any order.
+            let case = Case::new(problem, Values::SmallIntegers(3), index as u64);
+            let uploaded = Uploaded::aligned(device, &case);
+            let b = common::upload(device, &case.b);
+            let naive = PlanOptions::kernel(KernelChoice::Naive);
+            let c = common::upload(device, &case.c);
+            let plan = Gemm::<Wgsl>::plan(device, &uploaded.problem, &naive).expect("plans");
+            plan.execute(&uploaded.args(&c)).expect("executes");
+            let expected = common::download(device, &c);
+            for choice in [KernelChoice::Skinny, KernelChoice::Auto] {
+                let options = PlanOptions::kernel(choice);
+                let plan = Gemm::<Wgsl>::plan(device, &uploaded.problem, &options).expect("plans");
+                let packed =
+                    plan.pack_b(TensorSlice::new(&b, case.b.placement().offset)).expect("packs");
+                let c = common::upload(device, &case.c);
+                let target = TensorSlice::new(&c, case.c.placement().offset);
+                let a = uploaded.args(&c).a;
+                plan.execute(&Args::with_packed_b(a, &packed, target)).expect("executes");
+                let found = common::download(device, &c);
+                assert!(found == expected, "{operand} {m}x{n}x{k} {}", choice.name());
             }
         }
     }

@@ -23,6 +23,7 @@ fn run(device: &Wgsl, operand: ElementType, output: ElementType) -> Vec<Skinny> 
         [9, 40, 66],
         [1, 1, 1030],
         [7, 7, 7],
+        [1, 1, 2],
     ]
     .into_iter()
     .enumerate()
@@ -63,6 +64,8 @@ fn every_count_and_layout_is_exact() {
         }
     }
     run(device, ElementType::I8, ElementType::I32);
+    run(device, ElementType::I8, ElementType::I8);
+    run(device, ElementType::F32, ElementType::BF16);
     if device.limits().f16 {
         run(device, ElementType::F16, ElementType::F32);
     } else {

@@ -135,8 +135,10 @@ fn across(
         "    let lane = tid % {lanes}u;\n    let group = tid / {lanes}u;\n    \
          let line = {origin} + lane * 4u;"
     )?;
-    // Lines outside the matrix read the last vector inside; single loads are clamped one by one.
-    if many.fetch.width == 4 {
+    // Lines outside the matrix read the last vector inside; single loads are clamped one by one. A
+    // packed B has its vectors along K, whatever the plan's B had: its elements are taken singly.
+    let vectors = many.fetch.width == 4 && !many.fetch.along_k;
+    if vectors {
         writeln!(
             text,
             "    let many = ({} + min(line, (p.{size} - 1u) / 4u * 4u) * {}) / 4u;",
@@ -154,7 +156,7 @@ fn across(
         }
     }
     let step = |k: &str| {
-        if many.fetch.width == 4 {
+        if vectors {
             format!("{name}_four(many + ({k}) * {})", in_vectors(&strides.k, 4))
         } else {
             let k = format!("({k}) * {}", strides.k);
@@ -290,7 +292,7 @@ fn along(
         for q in 0..quads {
             for l in 0..lines {
                 let k = q * stride;
-                let at = if many.fetch.width == 4 {
+                let at = if many.fetch.width == 4 && many.fetch.along_k {
                     format!("many_{l} / 4u + (k + {k}u) / 4u")
                 } else {
                     format!("many_{l} + (k + {k}u) * {}", strides.k)

@@ -179,11 +179,24 @@ fn mark(track: &mut Track, w: &Wave, step: &Step) {
             }
         }
         Carry::Copy => {
+            // Register by register: a compiler copies a pair of which only one half holds anything.
+            let sources = match step.inst.opcode {
+                // Its second scalar is no part of what is moved.
+                Opcode::VWritelaneB32 => 0,
+                _ => uses.scalar_reads & !EXEC,
+            };
             let whole = uses.scalar_reads & !marks.scalar == 0;
-            if whole {
-                marks.scalar |= uses.scalar_writes;
-            } else {
-                marks.scalar &= !uses.scalar_writes;
+            let holds_scalar = |n: usize, marks: u128| match nth(sources, n) {
+                Some(source) => marks & source != 0,
+                None => whole,
+            };
+            let before = marks.scalar;
+            for (n, register) in (0..).map_while(|n| Some((n, nth(uses.scalar_writes, n)?))) {
+                if holds_scalar(n, before) {
+                    marks.scalar |= register;
+                } else {
+                    marks.scalar &= !register;
+                }
             }
             let source = uses.reads.first().copied();
             for (n, register) in uses.writes.iter().flat_map(|run| run.registers()).enumerate() {
@@ -198,7 +211,7 @@ fn mark(track: &mut Track, w: &Wave, step: &Step) {
                             None => marked,
                         }
                     }
-                    _ if whole => !0,
+                    _ if holds_scalar(n, before) => !0,
                     _ => 0,
                 };
                 set(&mut marks.vector[register], holds, w.written);
@@ -280,6 +293,15 @@ fn mark(track: &mut Track, w: &Wave, step: &Step) {
             }
         }
     }
+}
+
+/// The halves of EXEC, which always hold something.
+const EXEC: u128 = 3 << 126;
+
+/// Bit number `n` of those set in `mask`, from the lowest.
+fn nth(mask: u128, n: usize) -> Option<u128> {
+    let rest = (0..n).fold(mask, |rest, _| rest & rest.wrapping_sub(1));
+    (rest != 0).then(|| rest & rest.wrapping_neg())
 }
 
 /// Takes over the marks of the lanes that were written.

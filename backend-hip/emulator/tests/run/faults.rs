@@ -289,6 +289,23 @@ fn an_uninitialised_register() {
 }
 
 #[test]
+fn of_a_pair_copied_from_scalars_each_half_counts_alone() {
+    // Compilers set one half of a pair, copy both, and let packed instructions select the one.
+    both(|arch| {
+        let using = |half: &str| {
+            let object = edited("basic.hip", arch, "vector_add", |body| {
+                let copy = "\n\ts_mov_b32 s14, 0\n\tv_mov_b64_e32 v[4:5], s[14:15]\n\t";
+                let add = format!("v_add_f32_e32 {half}, {half}, {half}\n\tv_add_f32");
+                body.replacen("v_add_f32", &[copy, &add].concat(), 1)
+            });
+            vector_add(&object, 256)
+        };
+        assert!(using("v4").is_clean(), "{:?}", using("v4").findings);
+        expect(&using("v5"), FindingKind::UninitialisedRegister, &["reads v5", "nothing wrote"]);
+    });
+}
+
+#[test]
 fn uninitialised_memory_and_lds() {
     both(|arch| {
         let object = super::gpu::compile("basic.hip", arch, &["-O2"]);
