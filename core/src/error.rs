@@ -125,7 +125,8 @@ pub enum Error {
     /// K is not a whole number of blocks that share a scale.
     #[error(
         "K = {k} is not a multiple of {block}: with block scales every {block} elements along K \
-        share one; fill up A and B with zeros to K = {}", .k.next_multiple_of(*.block)
+        share one; fill up A and B with zeros to K = {}",
+        (*.k as u128).next_multiple_of((*.block).max(1) as u128)
     )]
     PartialScaleBlock {
         /// The inner dimension.

@@ -324,7 +324,7 @@ impl Problem {
         let factors = (m * k * self.a.bits() as f64 + k * n * self.b.bits() as f64) / 8.0;
         let scales: f64 = SCALES
             .iter()
-            .map(|&(operand, element)| (self.scale_count(operand) * element.size()) as f64)
+            .map(|&(operand, element)| self.scale_count(operand) as f64 * element.size() as f64)
             .sum();
         batch * (factors + c) + scales
     }
