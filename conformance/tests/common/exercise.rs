@@ -7,14 +7,14 @@ use lapidary_core::{
 };
 
 /// Numbers drawn from bytes, and from a generator once they are used up.
-pub struct Source<'b> {
+pub(crate) struct Source<'b> {
     bytes: &'b [u8],
     random: Random,
 }
 
 impl<'b> Source<'b> {
     /// The numbers that `bytes` stand for.
-    pub fn new(bytes: &'b [u8]) -> Self {
+    pub(crate) fn new(bytes: &'b [u8]) -> Self {
         let seed = bytes.iter().fold(7, |hash: u64, &b| hash.wrapping_mul(31) + u64::from(b));
         Self { bytes, random: Random::new(seed) }
     }
@@ -66,7 +66,7 @@ impl<'b> Source<'b> {
     }
 
     /// Any problem; about half of the time of types that go together.
-    pub fn problem(&mut self) -> Problem {
+    pub(crate) fn problem(&mut self) -> Problem {
         let (m, n, k) = (self.size(), self.size(), self.size());
         let (a, b, c) = (self.element(), self.element(), self.element());
         let b = if self.byte().is_multiple_of(2) { a } else { b };
@@ -93,7 +93,7 @@ impl<'b> Source<'b> {
 }
 
 /// A problem is valid, or refused with a message of one line.
-pub fn problem(bytes: &[u8]) {
+pub(crate) fn problem(bytes: &[u8]) {
     let problem = Source::new(bytes).problem();
     if let Err(error) = problem.validate() {
         assert_eq!(error.to_string().lines().count(), 1, "{error}");
@@ -102,7 +102,7 @@ pub fn problem(bytes: &[u8]) {
 }
 
 /// A view lies inside its storage, or is refused; one that was made can be read at its corners.
-pub fn view(bytes: &[u8]) {
+pub(crate) fn view(bytes: &[u8]) {
     let mut source = Source::new(bytes);
     let element = source.element();
     let shape = Shape { batch: source.size(), rows: source.size(), cols: source.size() };
@@ -126,7 +126,7 @@ pub fn view(bytes: &[u8]) {
 }
 
 /// A plan of any problem within any limits: decided, or refused with a message of one line.
-pub fn plan(bytes: &[u8]) {
+pub(crate) fn plan(bytes: &[u8]) {
     let mut source = Source::new(bytes);
     let problem = source.problem();
     let kernels = KernelChoice::all_steps(problem.a);
