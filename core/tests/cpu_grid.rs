@@ -7,6 +7,9 @@ use lapidary_core::{
     PlanOptions, Problem, TensorSlice,
 };
 
+/// Arrangements of an input.
+const INPUTS: usize = Arrangement::INPUTS.len();
+
 /// Every combination of operand and output type that a problem may have.
 fn element_types() -> Vec<(ElementType, ElementType)> {
     let all = ElementType::ALL;
@@ -79,8 +82,8 @@ fn every_shape_and_element_type_is_bit_exact() {
                 .bias(count % 4 < 2)
                 .activation(activations[count / 7 % 2]);
             let arrangements = (
-                Arrangement::INPUTS[count % 9],
-                Arrangement::INPUTS[count / 9 % 9],
+                Arrangement::INPUTS[count % INPUTS],
+                Arrangement::INPUTS[count / INPUTS % INPUTS],
                 Arrangement::OUTPUTS[count % 8],
             );
             let case = exact_case(problem, count as u64).arranged(

@@ -12,6 +12,9 @@ use lapidary_core::{
 
 use ElementType as E;
 
+/// Arrangements of an input.
+const INPUTS: usize = Arrangement::INPUTS.len();
+
 /// Every pair of narrow operand types, and whether it has block scales.
 fn narrow_pairs() -> Vec<(E, E, bool)> {
     let mut pairs = Vec::new();
@@ -133,8 +136,8 @@ fn every_pair_is_bit_exact_on_small_integers() {
                     .col_scale(float && count % 4 < 2)
                     .activation([Activation::None, Activation::Relu][count / 5 % 2]);
                 let arrangements = [
-                    Arrangement::INPUTS[count % 9],
-                    Arrangement::INPUTS[count / 9 % 9],
+                    Arrangement::INPUTS[count % INPUTS],
+                    Arrangement::INPUTS[count / INPUTS % INPUTS],
                     Arrangement::OUTPUTS[count % 8],
                 ];
                 let [a, b, out] = arrangements;

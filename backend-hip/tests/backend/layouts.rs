@@ -25,7 +25,7 @@ fn every_two_arrangements_meet_and_are_exact() {
         for (i, a) in Arrangement::INPUTS.into_iter().enumerate() {
             for (j, b) in Arrangement::INPUTS.into_iter().enumerate() {
                 let c = Arrangement::OUTPUTS[(i + j) % Arrangement::OUTPUTS.len()];
-                let at = 9 * i + j;
+                let at = Arrangement::INPUTS.len() * i + j;
                 let (operand, output) = types(target, i + 2 * j);
                 let problem = Problem::new(M[at % 8], N[at % 7], K[(i + 3 * j) % 9])
                     .elements(operand, output)
@@ -50,9 +50,10 @@ fn packed_types_lie_in_rows_and_columns() {
     let Some(device) = device(Target::Gfx950) else { return };
     use ElementType as E;
     for (i, a) in Arrangement::INPUTS.into_iter().enumerate() {
-        let b = Arrangement::INPUTS[(i + 4) % 9];
+        let b = Arrangement::INPUTS[(i + 4) % Arrangement::INPUTS.len()];
         let c = Arrangement::OUTPUTS[i % 8];
-        let int4 = Problem::new(M[i % 8], N[i % 7], K[i]).factors(E::I8, E::I4).batch(1 + i % 2);
+        let int4 =
+            Problem::new(M[i % 8], N[i % 7], K[i % 9]).factors(E::I8, E::I4).batch(1 + i % 2);
         let mut int4 = int4;
         int4.c = [E::I32, E::F32][i % 2];
         let mut fp4 = Problem::new(M[7 - i % 8], N[i % 7], 32 * (1 + i))
