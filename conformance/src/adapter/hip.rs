@@ -160,7 +160,8 @@ impl Adapter for HipAdapter {
             return Expectation::Runs;
         }
         match *kernel {
-            KernelChoice::Vectorized { width } if !has_vectors(case, width) => {
+            // Single elements are loaded whatever the strides.
+            KernelChoice::Vectorized { width } if width > 1 && !has_vectors(case, width) => {
                 Expectation::Refused(Refusal::Loads)
             }
             KernelChoice::Occupancy(_) if !has_vectors(case, 4) => {
