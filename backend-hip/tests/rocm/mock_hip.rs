@@ -5,7 +5,11 @@
 //! `--cfg legacy` it has HIP 5's device properties, with `--cfg incomplete` it lacks a function. A test
 //! may have memory, kernels and launches forwarded to functions of its own.
 
-#![allow(non_snake_case, clippy::missing_safety_doc)]
+#![allow(
+    non_snake_case,
+    clippy::missing_safety_doc,
+    reason = "the names and contracts are those of the library it stands in for"
+)]
 
 use std::cell::Cell;
 use std::collections::HashMap;
