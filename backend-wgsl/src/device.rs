@@ -1,12 +1,8 @@
 //! An open device: its limits, its pipelines, and how its failures become errors.
 
-use std::collections::HashMap;
-use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use lapidary_core::{DeviceInfo, ElementType, Error};
@@ -14,7 +10,12 @@ use lapidary_core::{DeviceInfo, ElementType, Error};
 use crate::adapter::{self, AdapterChoice};
 use crate::decide::Tuning;
 use crate::emit::Access;
+use crate::errors::{self, scoped};
 use crate::limits::DeviceLimits;
+use crate::params::Params;
+#[cfg(feature = "tune")]
+use crate::pipelines::Kept;
+use crate::pipelines::Pipelines;
 
 /// How to open a device.
 #[derive(Clone, Debug)]
@@ -27,8 +28,8 @@ pub struct WgslOptions {
     pub checked: bool,
     /// Limits and features to ask for instead of all the adapter has. The default is all.
     pub limits: Option<wgpu::Limits>,
-    /// Features to ask for, of those the adapter has. The default is f16, timestamps, subgroups and
-    /// cooperative matrices.
+    /// Features to ask for, of those the adapter has. The default is f16, timestamps, subgroups,
+    /// cooperative matrices and the pipeline cache.
     pub features: wgpu::Features,
     /// What plans assume of the device beyond its limits, instead of what its class suggests.
     pub tuning: Option<Tuning>,
@@ -38,6 +39,11 @@ pub struct WgslOptions {
     /// is nowhere: nothing is read, and the same problem always gets the same kernel.
     #[cfg(feature = "tune")]
     pub tune_cache: Option<crate::tune::TuneCache>,
+    /// Where compiled kernels are kept for the next process, if the device can
+    /// (`Features::PIPELINE_CACHE`). The default is nowhere: drivers on desktops keep a cache of their
+    /// own.
+    #[cfg(feature = "tune")]
+    pub pipeline_cache: Option<crate::PipelineCache>,
     /// What a test changes in shaders; `checked` counts as true then. The default is nothing.
     #[cfg(feature = "testing")]
     pub rewrite: Option<crate::ShaderRewrite>,
@@ -52,11 +58,14 @@ impl Default for WgslOptions {
             features: wgpu::Features::SHADER_F16
                 | wgpu::Features::TIMESTAMP_QUERY
                 | wgpu::Features::SUBGROUP
+                | wgpu::Features::PIPELINE_CACHE
                 | wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX,
             tuning: None,
             timeout: Duration::from_secs(300),
             #[cfg(feature = "tune")]
             tune_cache: None,
+            #[cfg(feature = "tune")]
+            pipeline_cache: None,
             #[cfg(feature = "testing")]
             rewrite: None,
         }
@@ -83,6 +92,14 @@ impl WgslOptions {
     #[must_use]
     pub fn tune_cache(mut self, cache: crate::tune::TuneCache) -> Self {
         self.tune_cache = Some(cache);
+        self
+    }
+
+    /// Keeps compiled kernels in `cache` for the next process.
+    #[cfg(feature = "tune")]
+    #[must_use]
+    pub fn pipeline_cache(mut self, cache: crate::PipelineCache) -> Self {
+        self.pipeline_cache = Some(cache);
         self
     }
 
@@ -134,14 +151,15 @@ pub(crate) struct Inner {
     /// Bound where a kernel has no use for a binding.
     pub(crate) dummy: wgpu::Buffer,
     info: wgpu::AdapterInfo,
-    checked: bool,
+    pub(crate) checked: bool,
     #[cfg(feature = "testing")]
-    rewrite: Option<crate::ShaderRewrite>,
+    pub(crate) rewrite: Option<crate::ShaderRewrite>,
     layouts: [Layouts; 2],
-    /// Pipelines by module text. WGSL is the key because it is what decides the result.
-    pipelines: Mutex<HashMap<String, wgpu::ComputePipeline>>,
+    pub(crate) pipelines: Pipelines,
     /// Why the device was lost, once it was.
     lost: Arc<Mutex<Option<String>>>,
+    /// Whether errors that no scope catches come to this crate's handler.
+    own_handler: bool,
 }
 
 #[derive(Debug)]
@@ -201,8 +219,10 @@ impl Wgsl {
         let label = name.clone();
         // What no error scope caught; wgpu's default handler would panic.
         device.on_uncaptured_error(Arc::new(move |error| {
-            tracing::error!(device = label, %error, "uncaptured device error");
-            remember(&on_error, error.to_string());
+            if let Some(error) = errors::note(error) {
+                tracing::error!(device = label, %error, "uncaptured device error");
+                remember(&on_error, error.to_string());
+            }
         }));
         let mut limits = DeviceLimits::of(&device);
         let subgroups = limits.subgroup_lanes == 32 && limits.f16;
@@ -212,7 +232,7 @@ impl Wgsl {
         if let Some(tuning) = options.tuning {
             limits.tuning = tuning;
         }
-        Self::assemble(device, queue, limits, options, lost)
+        Self::assemble(device, queue, limits, options, lost, true)
     }
 
     /// Uses a device that the program already has. Its error handlers are left alone.
@@ -224,7 +244,7 @@ impl Wgsl {
     /// [`Error::Device`] if the device refuses the few objects every plan needs.
     pub fn from_device(device: wgpu::Device, queue: wgpu::Queue) -> Result<Self, Error> {
         let limits = DeviceLimits::of(&device);
-        Self::assemble(device, queue, limits, &WgslOptions::default(), Arc::default())
+        Self::assemble(device, queue, limits, &WgslOptions::default(), Arc::default(), false)
     }
 
     fn assemble(
@@ -233,6 +253,7 @@ impl Wgsl {
         limits: DeviceLimits,
         options: &WgslOptions,
         lost: Arc<Mutex<Option<String>>>,
+        own_handler: bool,
     ) -> Result<Self, Error> {
         let info = device.adapter_info();
         let name = info.name.clone();
@@ -247,6 +268,11 @@ impl Wgsl {
             });
             (layouts, dummy)
         })?;
+        #[cfg(feature = "tune")]
+        let pipelines =
+            Pipelines::keeping(Kept::open(&device, &info, options.pipeline_cache.as_ref())?);
+        #[cfg(not(feature = "tune"))]
+        let pipelines = Pipelines::default();
         tracing::debug!(device = name, ?limits, "device opened");
         #[cfg(feature = "testing")]
         let checked = options.checked || options.rewrite.is_some();
@@ -268,8 +294,9 @@ impl Wgsl {
                 #[cfg(feature = "testing")]
                 rewrite: options.rewrite.clone(),
                 layouts,
-                pipelines: Mutex::default(),
+                pipelines,
                 lost,
+                own_handler,
             }),
         })
     }
@@ -281,6 +308,9 @@ impl Wgsl {
     }
 
     /// The device, for programs that share it.
+    ///
+    /// On a device that this crate has opened, leave its handler of uncaptured errors alone: it is how
+    /// [`Backend::execute`](lapidary_core::Backend::execute) hears of them.
     #[must_use]
     pub fn device(&self) -> &wgpu::Device {
         &self.inner.device
@@ -344,6 +374,20 @@ fn is_usable(properties: &wgpu::CooperativeMatrixProperties) -> bool {
     sizes == (16, 16, 16) && properties.ab_type == F16 && properties.cr_type == F32
 }
 
+/// What was compiled is there for the next process.
+#[cfg(feature = "tune")]
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let saved = match &self.pipelines.kept {
+            Some(kept) if self.check_alive().is_ok() => kept.save(),
+            _ => return,
+        };
+        if let Err(error) = saved {
+            tracing::warn!(device = self.name, %error, "compiled kernels are not kept");
+        }
+    }
+}
+
 impl Inner {
     /// The layout of every bind group.
     pub(crate) fn bind_group_layout(&self, access: Access) -> &wgpu::BindGroupLayout {
@@ -357,57 +401,9 @@ impl Inner {
         }
     }
 
-    /// The pipeline of a module, compiled at its first use.
-    pub(crate) fn pipeline(
-        &self,
-        label: &str,
-        source: String,
-        access: Access,
-    ) -> Result<wgpu::ComputePipeline, Error> {
-        #[cfg(feature = "testing")]
-        let source = match &self.rewrite {
-            Some(rewrite) => rewrite.apply(&source),
-            None => source,
-        };
-        let mut pipelines = self.pipelines.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(pipeline) = pipelines.get(&source) {
-            return Ok(pipeline.clone());
-        }
-        let _span = tracing::info_span!("compile", kernel = label, device = self.name).entered();
-        let pipeline = self.scoped("compiling a kernel", 0, || {
-            let descriptor = wgpu::ShaderModuleDescriptor {
-                label: Some(label),
-                source: wgpu::ShaderSource::Wgsl(source.as_str().into()),
-            };
-            let module = if self.checked {
-                self.device.create_shader_module(descriptor)
-            } else {
-                // SAFETY: the text is this crate's own, unchanged. Every load and store of a binding is
-                // guarded by the sizes in the uniform block, which the host has checked against the
-                // bindings; workgroup-memory indices are below constants; every loop counts up to a
-                // bound. The conformance tests run the same kernels with checks on.
-                unsafe {
-                    self.device.create_shader_module_trusted(
-                        descriptor,
-                        wgpu::ShaderRuntimeChecks::unchecked(),
-                    )
-                }
-            };
-            self.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
-                label: Some(label),
-                layout: Some(&self.layout(access).pipeline),
-                module: &module,
-                entry_point: Some("main"),
-                compilation_options: wgpu::PipelineCompilationOptions {
-                    // Every kernel writes a tile before it reads it.
-                    zero_initialize_workgroup_memory: false,
-                    ..wgpu::PipelineCompilationOptions::default()
-                },
-                cache: None,
-            })
-        })?;
-        pipelines.insert(source, pipeline.clone());
-        Ok(pipeline)
+    /// The layout of every pipeline.
+    pub(crate) fn pipeline_layout(&self, access: Access) -> &wgpu::PipelineLayout {
+        &self.layout(access).pipeline
     }
 
     /// Runs `work` with the device's errors caught.
@@ -420,6 +416,22 @@ impl Inner {
         self.check_alive()?;
         let result = scoped(&self.device, &self.name, operation, bytes, work)?;
         // No scope catches the loss of the device. A poll is what has it reported.
+        self.poll(wgpu::PollType::Poll)?;
+        Ok(result)
+    }
+
+    /// As [`Inner::scoped`], for what happens often: without the scopes where the device's handler is
+    /// this crate's.
+    pub(crate) fn often<T>(
+        &self,
+        operation: &'static str,
+        work: impl FnOnce() -> T,
+    ) -> Result<T, Error> {
+        if !self.own_handler {
+            return self.scoped(operation, 0, work);
+        }
+        self.check_alive()?;
+        let result = errors::watched(&self.name, operation, work)?;
         self.poll(wgpu::PollType::Poll)?;
         Ok(result)
     }
@@ -466,42 +478,6 @@ fn remember(lost: &Mutex<Option<String>>, reason: String) {
     lost.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reason);
 }
 
-/// The value of a future that is expected to be ready: waiting takes a waker, which is allocated.
-fn now<T>(future: impl Future<Output = T>) -> T {
-    let mut future = pin!(future);
-    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(value) => value,
-        Poll::Pending => pollster::block_on(future),
-    }
-}
-
-/// Runs `work` and turns what the device reports meanwhile into an error.
-fn scoped<T>(
-    device: &wgpu::Device,
-    name: &str,
-    operation: &'static str,
-    bytes: u64,
-    work: impl FnOnce() -> T,
-) -> Result<T, Error> {
-    let validation = device.push_error_scope(wgpu::ErrorFilter::Validation);
-    let internal = device.push_error_scope(wgpu::ErrorFilter::Internal);
-    let memory = device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
-    let result = work();
-    // Native scopes resolve at once; the inner ones are popped first.
-    let errors = [now(memory.pop()), now(internal.pop()), now(validation.pop())];
-    match errors.into_iter().flatten().next() {
-        None => Ok(result),
-        Some(wgpu::Error::OutOfMemory { .. }) => Err(Error::OutOfMemory {
-            requested: bytes,
-            what: operation.into(),
-            device: name.into(),
-        }),
-        Some(error) => {
-            Err(Error::Device { device: name.into(), operation, message: error.to_string() })
-        }
-    }
-}
-
 impl Layouts {
     /// Inputs at 0, 1 and 3, the output at 2, parameters at 4: four storage bindings, which is all
     /// that `downlevel_defaults` allows.
@@ -530,7 +506,8 @@ impl Layouts {
                     ty: wgpu::BindingType::Buffer {
                         ty: wgpu::BufferBindingType::Uniform,
                         has_dynamic_offset: false,
-                        min_binding_size: None,
+                        // Known, so that wgpu need not check it at every dispatch.
+                        min_binding_size: wgpu::BufferSize::new(size_of::<Params>() as u64),
                     },
                     count: None,
                 },

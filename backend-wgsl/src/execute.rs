@@ -46,10 +46,13 @@ impl Timing {
 impl Wgsl {
     /// Encodes a planned product into the caller's own encoder; nothing is submitted.
     ///
-    /// Several products may go into one encoder, and one may read what another wrote.
+    /// Several products may go into one encoder, and one may read what another wrote; see [`Batch`]
+    /// for products in one compute pass.
     ///
     /// # Errors
     /// As [`Backend::execute`].
+    ///
+    /// [`Batch`]: crate::Batch
     pub fn encode(
         &self,
         plan: &WgslPlan,
@@ -67,13 +70,16 @@ impl Wgsl {
     }
 
     /// Submits dispatches as one command buffer.
-    pub(crate) fn submit(&self, dispatches: &[Dispatch]) -> Result<(), Error> {
+    pub(crate) fn submit<'a>(
+        &self,
+        dispatches: impl IntoIterator<Item = &'a Dispatch>,
+    ) -> Result<(), Error> {
         let inner = &self.inner;
-        inner.scoped("submitting", 0, || {
+        inner.often("submitting", || {
             let mut encoder = inner.device.create_command_encoder(&Default::default());
             {
                 let mut pass = encoder.begin_compute_pass(&Default::default());
-                dispatches.iter().for_each(|dispatch| dispatch.encode(&mut pass));
+                dispatches.into_iter().for_each(|dispatch| dispatch.encode(&mut pass));
             }
             inner.queue.submit([encoder.finish()]);
         })
@@ -252,7 +258,7 @@ impl Wgsl {
 }
 
 impl Dispatch {
-    fn encode(&self, pass: &mut wgpu::ComputePass<'_>) {
+    pub(crate) fn encode(&self, pass: &mut wgpu::ComputePass<'_>) {
         let [x, y, z] = self.workgroups;
         pass.set_pipeline(&self.pipeline);
         pass.set_bind_group(0, &self.bindings, &[]);

@@ -2,6 +2,13 @@
 
 use crate::decide::Tuning;
 
+/// Floating-point operations one dispatch may have on a GPU: under a second on a slow one, so that
+/// no watchdog ends it.
+const DISPATCH_OPERATIONS: f64 = 4e11;
+
+/// The same on a device that is a program on the CPU; keeps progress visible.
+const SOFTWARE_DISPATCH_OPERATIONS: f64 = 2e10;
+
 /// The limits and features a plan depends on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
@@ -44,6 +51,13 @@ impl DeviceLimits {
             tuning: Tuning::of(&info),
             ..Self::from_limits(&device.limits(), features, software)
         }
+    }
+
+    /// Floating-point operations that one submission may have without a watchdog's ending it; on a
+    /// program on the CPU, without a long silence.
+    #[must_use]
+    pub fn dispatch_operations(&self) -> f64 {
+        if self.software { SOFTWARE_DISPATCH_OPERATIONS } else { DISPATCH_OPERATIONS }
     }
 
     /// The limits of a device that would be opened with these: without subgroups and cooperative
