@@ -112,7 +112,9 @@ impl Batch<'_> {
     /// # Errors
     /// What the device reports, as [`Backend::execute`](lapidary_core::Backend::execute).
     pub fn submit(&self) -> Result<(), Error> {
-        self.runs().try_for_each(|run| self.device.submit(run.iter().flat_map(Part::dispatches)))
+        self.runs().try_for_each(|run| {
+            self.device.submit(run.iter().flat_map(Part::dispatches)).map(|_submitted| ())
+        })
     }
 
     /// Encodes all products into a compute pass of the caller's own; nothing is submitted.

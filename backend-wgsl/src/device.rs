@@ -35,6 +35,10 @@ pub struct WgslOptions {
     pub tuning: Option<Tuning>,
     /// How long to wait for one submission before it counts as hung. The default is 5 minutes.
     pub timeout: Duration,
+    /// Bytes of device memory that a one-shot product may hold at once; one that needs more is cut into
+    /// pieces that are streamed through the device (see [`stream`](crate::stream)). The default is what
+    /// there is: products are streamed where the device refuses to hold them whole.
+    pub memory_budget: Option<u64>,
     /// Where measured choices of kernels are read from, and written to by [`Wgsl::tune`]. The default
     /// is nowhere: nothing is read, and the same problem always gets the same kernel.
     #[cfg(feature = "tune")]
@@ -62,6 +66,7 @@ impl Default for WgslOptions {
                 | wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX,
             tuning: None,
             timeout: Duration::from_secs(300),
+            memory_budget: None,
             #[cfg(feature = "tune")]
             tune_cache: None,
             #[cfg(feature = "tune")]
@@ -77,6 +82,13 @@ impl WgslOptions {
     #[must_use]
     pub fn adapter(mut self, adapter: AdapterChoice) -> Self {
         self.adapter = adapter;
+        self
+    }
+
+    /// Lets one-shot products hold at most so many bytes of device memory at once.
+    #[must_use]
+    pub fn memory_budget(mut self, bytes: u64) -> Self {
+        self.memory_budget = Some(bytes);
         self
     }
 
@@ -146,6 +158,7 @@ pub(crate) struct Inner {
     pub(crate) limits: DeviceLimits,
     pub(crate) name: String,
     pub(crate) timeout: Duration,
+    pub(crate) memory_budget: Option<u64>,
     #[cfg(feature = "tune")]
     pub(crate) tune_cache: Option<crate::tune::TuneCache>,
     /// Bound where a kernel has no use for a binding.
@@ -286,6 +299,7 @@ impl Wgsl {
                 limits,
                 name,
                 timeout: options.timeout,
+                memory_budget: options.memory_budget,
                 #[cfg(feature = "tune")]
                 tune_cache: options.tune_cache.clone(),
                 dummy,
@@ -450,6 +464,14 @@ impl Inner {
     pub(crate) fn wait(&self) -> Result<(), Error> {
         let wait = wgpu::PollType::Wait { submission_index: None, timeout: Some(self.timeout) };
         self.poll(wait)
+    }
+
+    /// Waits for a submission and what came before it.
+    pub(crate) fn wait_for(&self, submission: wgpu::SubmissionIndex) -> Result<(), Error> {
+        self.poll(wgpu::PollType::Wait {
+            submission_index: Some(submission),
+            timeout: Some(self.timeout),
+        })
     }
 
     /// Polls the device, which runs callbacks that are due, that of its loss among them.

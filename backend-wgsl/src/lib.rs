@@ -29,6 +29,7 @@ mod device;
 pub mod emit;
 mod errors;
 mod execute;
+mod host;
 mod limits;
 mod pack;
 mod params;
@@ -36,6 +37,7 @@ mod pipelines;
 mod plan;
 #[cfg(feature = "testing")]
 mod rewrite;
+pub mod stream;
 mod tensor;
 #[cfg(feature = "tune")]
 pub mod tune;

@@ -32,6 +32,24 @@ pub struct WgslPlan {
 }
 
 impl WgslPlan {
+    /// The plan of the pass from sums that are there already to C; `decision` is that of
+    /// [`Decision::of_sums`].
+    pub(crate) fn of_sums(
+        device: &Wgsl,
+        problem: Problem,
+        decision: Decision,
+        sums: &WgslTensor,
+    ) -> Self {
+        Self {
+            problem,
+            decision,
+            owner: device.inner.id,
+            scratch: Some(sums.buffer.clone()),
+            copies: [None, None],
+            prepared: Mutex::default(),
+        }
+    }
+
     /// What was decided, as plain data.
     #[must_use]
     pub fn decision(&self) -> &Decision {

@@ -53,6 +53,11 @@ fn shared_products_have_the_values_of_whole_ones() {
     let devices =
         Devices::weighted([(Cpu::new(), 2.0), (Cpu::new(), 1.0), (Cpu::new(), 2.0)]).expect("some");
     let base = Problem::new(5, 203, 32).beta(2.0).bias(true).activation(Activation::Relu);
+    // Rows of 4-bit elements are whole bytes.
+    let mut blocks = base.clone().elements(E::F4E2M1, E::F32).block_scales(true);
+    blocks.n = 202;
+    let mut nothing = base.clone();
+    nothing.k = 0;
     let mut compared = 0;
     for batch in [1, 3] {
         for problem in [
@@ -60,10 +65,9 @@ fn shared_products_have_the_values_of_whole_ones() {
             base.clone().elements(E::F16, E::BF16).alpha(-1.0),
             base.clone().elements(E::I8, E::I32),
             base.clone().elements(E::F8E4M3, E::F32).row_scale(true).col_scale(true),
-            // Rows of 4-bit elements are whole bytes.
-            Problem { n: 202, ..base.clone().elements(E::F4E2M1, E::F32).block_scales(true) },
+            blocks.clone(),
             base.clone().elements(E::F32, E::F32).alpha(0.0),
-            Problem { k: 0, ..base.clone() },
+            nothing.clone(),
         ] {
             for arrangement in [Arrangement::Dense, Arrangement::ColMajor] {
                 let dense = Arrangement::Dense;
