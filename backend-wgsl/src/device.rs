@@ -248,6 +248,36 @@ impl Wgsl {
         Self::assemble(device, queue, limits, options, lost, true)
     }
 
+    /// Opens the adapters with these indices of [`list`](crate::adapter::list), or all that share a
+    /// product with profit (see [`sharing`](crate::adapter::sharing)), to be
+    /// [`Devices`](lapidary_core::Devices) in proportion to how fast their classes are.
+    ///
+    /// An index may be given twice; the adapter is opened twice then.
+    ///
+    /// # Errors
+    /// As [`Wgsl::with_options`] for each adapter, whose own choice does not count here.
+    pub fn share(
+        options: &WgslOptions,
+        adapters: Option<&[usize]>,
+    ) -> Result<lapidary_core::Devices<Self>, Error> {
+        let all;
+        let adapters = match adapters {
+            Some(adapters) => adapters,
+            None => {
+                all = adapter::sharing(&pollster::block_on(adapter::list()));
+                &all[..]
+            }
+        };
+        let open = |&index: &usize| {
+            let options = options.clone().adapter(AdapterChoice::Index(index));
+            let device = Self::with_options(&options)?;
+            let weight = device.limits().tuning.flops;
+            Ok((device, weight))
+        };
+        let members = adapters.iter().map(open).collect::<Result<Vec<_>, Error>>()?;
+        lapidary_core::Devices::weighted(members)
+    }
+
     /// Uses a device that the program already has. Its error handlers are left alone.
     ///
     /// The device needs nothing beyond `Limits::downlevel_defaults()`; `SHADER_F16` allows f16

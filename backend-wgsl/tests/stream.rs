@@ -24,7 +24,7 @@ fn limits(binding_bytes: u64, buffer_bytes: u64) -> DeviceLimits {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1000) })]
 
     /// Every product of every element is in one piece, and what is held stays below the budget.
     #[test]
@@ -109,7 +109,7 @@ fn a_streamed_product_has_the_bits_of_the_whole() {
             [Arrangement::ReversedRows, Arrangement::ColMajor],
         ),
         (base.clone().elements(E::I8, E::F32).batch(2), [Arrangement::Padded, Arrangement::Dense]),
-        (base.clone().alpha(0.0).beta(0.7).bias(true).batch(2), [Arrangement::Dense; 2]),
+        (base.alpha(0.0).beta(0.7).bias(true).batch(2), [Arrangement::Dense; 2]),
     ] {
         let [a, b] = arrangements;
         let case = Case::new(problem, Values::Uniform, 3).arranged(a, b, Arrangement::Padded);

@@ -251,7 +251,7 @@ impl Cut {
             (0..len).step_by(step.max(1)).map(|at| at..len.min(at + step)).collect()
         };
         let k_parts = match parts(if self.k == 0 { 0 } else { problem.k }, self.k) {
-            none if none.is_empty() => vec![0..0],
+            none if none.is_empty() => std::iter::once(0..0).collect(),
             some => some,
         };
         let (row_parts, mut col_parts) =
