@@ -11,7 +11,7 @@ use crate::adapter::{self, AdapterChoice};
 use crate::decide::Tuning;
 use crate::emit::Access;
 use crate::errors::{self, scoped};
-use crate::limits::DeviceLimits;
+use crate::limits::{DeviceLimits, shares_memory};
 use crate::params::Params;
 #[cfg(feature = "tune")]
 use crate::pipelines::Kept;
@@ -29,7 +29,7 @@ pub struct WgslOptions {
     /// Limits and features to ask for instead of all the adapter has. The default is all.
     pub limits: Option<wgpu::Limits>,
     /// Features to ask for, of those the adapter has. The default is f16, timestamps, subgroups,
-    /// cooperative matrices and the pipeline cache.
+    /// cooperative matrices, the pipeline cache and, where memory is the host's, buffers in it.
     pub features: wgpu::Features,
     /// What plans assume of the device beyond its limits, instead of what its class suggests.
     pub tuning: Option<Tuning>,
@@ -63,6 +63,7 @@ impl Default for WgslOptions {
                 | wgpu::Features::TIMESTAMP_QUERY
                 | wgpu::Features::SUBGROUP
                 | wgpu::Features::PIPELINE_CACHE
+                | wgpu::Features::MAPPABLE_PRIMARY_BUFFERS
                 | wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX,
             tuning: None,
             timeout: Duration::from_secs(300),
@@ -204,8 +205,13 @@ impl Wgsl {
     /// As [`Wgsl::with_options`].
     pub async fn with_options_async(options: &WgslOptions) -> Result<Self, Error> {
         let adapter = adapter::find(adapter::instance(), &options.adapter).await?;
-        let name = adapter.get_info().name;
-        let features = options.features & adapter.features();
+        let info = adapter.get_info();
+        let name = info.name;
+        let mut features = options.features & adapter.features();
+        if !shares_memory(info.device_type) {
+            // A card's own memory is slow for the host.
+            features.remove(wgpu::Features::MAPPABLE_PRIMARY_BUFFERS);
+        }
         let experimental = if features.intersects(wgpu::Features::all_experimental_mask()) {
             // SAFETY: of the experimental features only cooperative matrices are used, by kernels
             // whose every load and store is inside tiles or buffers whose sizes the plan knows.
@@ -401,6 +407,7 @@ impl Wgsl {
                 "subgroup size".into(),
                 format!("{} to {}", info.subgroup_min_size, info.subgroup_max_size),
             ),
+            ("memory shared with the host".into(), yes_no(limits.unified)),
             ("f16".into(), yes_no(limits.f16)),
             ("cooperative matrices".into(), yes_no(limits.cooperative)),
             ("tuned for".into(), limits.tuning.class.to_owned()),

@@ -1,5 +1,7 @@
 //! One-shot products on host memory: whole where the device holds them, else in pieces.
 
+use std::ops::Range;
+
 use lapidary_core::{
     AnyMatrixMut, AnyMatrixRef, Args, Error, Operands, Placement, PlanOptions, PlanSummary,
     Problem, Progress, TensorSlice,
@@ -70,13 +72,17 @@ impl Wgsl {
         let reads = problem.reads_factors();
         let (a, a_offset) = self.upload_view(operands.a, reads)?;
         let (b, b_offset) = self.upload_view(operands.b, reads)?;
-        let (c_tensor, c_offset) = self.upload_view(c.as_ref(), true)?;
+        let c_span = c.placement().span().unwrap_or(0..0);
+        let c_tensor = self.allocate_output(problem.c, c_span.len())?;
+        let c_offset = c.placement().offset.saturating_sub(c_span.start);
+        if problem.reads_c() {
+            self.write(&c_tensor, 0, spanned(c.as_ref(), c_span))?;
+        }
         let bias = match operands.bias {
             None => None,
             Some(bias) => {
-                let tensor = self.allocate(bias.element(), bias.len())?;
-                self.write(&tensor, 0, &bias.bytes()[..bias.len() * bias.element().size()])?;
-                Some(tensor)
+                let bytes = &bias.bytes()[..bias.len() * bias.element().size()];
+                Some(self.tensor(bias.element(), bytes)?)
             }
         };
         let mut args = Args::new(
@@ -94,10 +100,12 @@ impl Wgsl {
             progress(Progress { done: done as u64, total: total as u64 });
             Ok(())
         })?;
-        let result = self.read(&c_tensor).await?;
         let place = Placement { offset: c_offset, ..c.placement() };
-        let view = AnyMatrixRef::new(&result, c.element(), place)?;
-        c.copy_from(view);
+        self.with_elements(&c_tensor, |result| {
+            c.copy_from(AnyMatrixRef::new(result, c.element(), place)?);
+            Ok(())
+        })
+        .await?;
         Ok(summary)
     }
 
@@ -138,9 +146,13 @@ impl Wgsl {
     ) -> Result<(WgslTensor, usize), Error> {
         let place = view.placement();
         let span = place.span().filter(|_| wanted).unwrap_or(0..0);
-        let size = view.element().size();
-        let tensor = self.allocate(view.element(), span.len())?;
-        self.write(&tensor, 0, &view.bytes()[span.start * size..span.end * size])?;
-        Ok((tensor, place.offset.saturating_sub(span.start)))
+        let offset = place.offset.saturating_sub(span.start);
+        Ok((self.tensor(view.element(), spanned(view, span))?, offset))
     }
+}
+
+/// The bytes of some elements of a view's storage.
+fn spanned<'a>(view: AnyMatrixRef<'a>, span: Range<usize>) -> &'a [u8] {
+    let size = view.element().size();
+    &view.bytes()[span.start * size..span.end * size]
 }
