@@ -143,7 +143,8 @@ fn sharing_of(adapters: &[(usize, bool, &str)]) -> Vec<usize> {
     let mut shared = Vec::new();
     for &(index, software, address) in adapters {
         let again = !address.is_empty() && seen.contains(&address);
-        if !again && !(gpu && software) {
+        let slower = gpu && software;
+        if !(again || slower) {
             seen.push(address);
             shared.push(index);
         }

@@ -70,11 +70,12 @@ impl Batch<'_> {
     /// As [`Backend::execute`](lapidary_core::Backend::execute). The batch is what it was before then.
     pub fn add(&mut self, plan: &WgslPlan, args: &Args<'_, Wgsl>) -> Result<&mut Self, Error> {
         let prepared = self.device.prepare(plan, args)?;
-        let k = if plan.decision.kernel.is_some() { plan.problem.k as f64 } else { 1.0 };
-        for (chunk, size) in plan.decision.chunks.iter().enumerate().take(prepared.chunks.len()) {
-            let operations = 2.0 * k * size.sum_bytes() as f64 / 4.0;
-            self.parts.push(Part { prepared: Arc::clone(&prepared), chunk, operations });
-        }
+        let parts = prepared.operations.iter().enumerate();
+        self.parts.extend(parts.map(|(chunk, &operations)| Part {
+            prepared: Arc::clone(&prepared),
+            chunk,
+            operations,
+        }));
         Ok(self)
     }
 

@@ -13,9 +13,9 @@ use crate::emit::Access;
 use crate::errors::{self, scoped};
 use crate::limits::{DeviceLimits, shares_memory};
 use crate::params::Params;
-#[cfg(feature = "tune")]
-use crate::pipelines::Kept;
 use crate::pipelines::Pipelines;
+#[cfg(feature = "tune")]
+use crate::pipelines::{Kept, SavesWhenDropped};
 
 /// How to open a device.
 #[derive(Clone, Debug)]
@@ -144,6 +144,9 @@ impl WgslOptions {
 #[derive(Clone, Debug)]
 pub struct Wgsl {
     pub(crate) inner: Arc<Inner>,
+    /// Shared by clones, but not by threads of this crate that end some time later.
+    #[cfg(feature = "tune")]
+    _saves: Arc<SavesWhenDropped>,
 }
 
 /// Devices opened so far.
@@ -327,27 +330,30 @@ impl Wgsl {
         let checked = options.checked || options.rewrite.is_some();
         #[cfg(not(feature = "testing"))]
         let checked = options.checked;
+        let inner = Arc::new(Inner {
+            id: OPENED.fetch_add(1, Ordering::Relaxed),
+            device,
+            queue,
+            limits,
+            name,
+            timeout: options.timeout,
+            memory_budget: options.memory_budget,
+            #[cfg(feature = "tune")]
+            tune_cache: options.tune_cache.clone(),
+            dummy,
+            info,
+            checked,
+            #[cfg(feature = "testing")]
+            rewrite: options.rewrite.clone(),
+            layouts,
+            pipelines,
+            lost,
+            own_handler,
+        });
         Ok(Self {
-            inner: Arc::new(Inner {
-                id: OPENED.fetch_add(1, Ordering::Relaxed),
-                device,
-                queue,
-                limits,
-                name,
-                timeout: options.timeout,
-                memory_budget: options.memory_budget,
-                #[cfg(feature = "tune")]
-                tune_cache: options.tune_cache.clone(),
-                dummy,
-                info,
-                checked,
-                #[cfg(feature = "testing")]
-                rewrite: options.rewrite.clone(),
-                layouts,
-                pipelines,
-                lost,
-                own_handler,
-            }),
+            #[cfg(feature = "tune")]
+            _saves: Arc::new(SavesWhenDropped(Arc::clone(&inner))),
+            inner,
         })
     }
 
@@ -423,20 +429,6 @@ fn is_usable(properties: &wgpu::CooperativeMatrixProperties) -> bool {
     use wgpu::CooperativeScalarType::{F16, F32};
     let sizes = (properties.m_size, properties.n_size, properties.k_size);
     sizes == (16, 16, 16) && properties.ab_type == F16 && properties.cr_type == F32
-}
-
-/// What was compiled is there for the next process.
-#[cfg(feature = "tune")]
-impl Drop for Inner {
-    fn drop(&mut self) {
-        let saved = match &self.pipelines.kept {
-            Some(kept) if self.check_alive().is_ok() => kept.save(),
-            _ => return,
-        };
-        if let Err(error) = saved {
-            tracing::warn!(device = self.name, %error, "compiled kernels are not kept");
-        }
-    }
 }
 
 impl Inner {

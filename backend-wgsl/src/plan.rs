@@ -50,6 +50,8 @@ impl WgslPlan {
             scratch: Some(sums.buffer.clone()),
             copies: [None, None],
             prepared: Mutex::default(),
+            options: PlanOptions::default(),
+            packed: OnceLock::new(),
         }
     }
 
@@ -94,6 +96,8 @@ struct Key {
 pub(crate) struct Prepared {
     /// For each chunk, its one or two dispatches.
     pub(crate) chunks: Vec<Vec<Dispatch>>,
+    /// For each chunk, its floating-point operations.
+    pub(crate) operations: Vec<f64>,
 }
 
 /// One dispatch.

@@ -9,12 +9,13 @@
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use lapidary_core::Error;
 use sha2::{Digest, Sha256};
 
-use crate::device::Wgsl;
+use crate::device::{Inner, Wgsl};
 use crate::errors::scoped;
 use crate::tune::CacheError;
 
@@ -215,6 +216,22 @@ impl Kept {
                 self.folder.store(&self.identity, &data).map(Some)
             }
             _ => Ok(None),
+        }
+    }
+}
+
+/// What the last clone of a device does: what was compiled is there for the next process.
+#[derive(Debug)]
+pub(crate) struct SavesWhenDropped(pub(crate) Arc<Inner>);
+
+impl Drop for SavesWhenDropped {
+    fn drop(&mut self) {
+        let saved = match &self.0.pipelines.kept {
+            Some(kept) if self.0.check_alive().is_ok() => kept.save(),
+            _ => return,
+        };
+        if let Err(error) = saved {
+            tracing::warn!(device = self.0.name, %error, "compiled kernels are not kept");
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::device::Inner;
 use crate::emit::Access;
 
 #[cfg(feature = "tune")]
-pub(crate) use disk::Kept;
+pub(crate) use disk::{Kept, SavesWhenDropped};
 #[cfg(feature = "tune")]
 pub use disk::{PipelineCache, PipelineCacheState};
 
