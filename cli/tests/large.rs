@@ -12,10 +12,9 @@ fn integers(len: usize, salt: usize) -> Vec<f32> {
 fn run(folder: &Folder, arguments: &[&str]) -> (Vec<String>, Vec<f32>) {
     let output = folder.at("c.npy");
     let text = succeed(&[&["run"], arguments, &["--check", "--json", "-o", &output]].concat());
-    let report: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let notes =
-        report["notes"].as_array().unwrap().iter().map(|note| note.as_str().unwrap().into());
-    (notes.collect(), folder.read("c.npy").1)
+    let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let notes = serde_json::from_value(report["notes"].clone()).expect("a list of sentences");
+    (notes, folder.read("c.npy").1)
 }
 
 #[test]
