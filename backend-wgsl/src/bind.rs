@@ -95,7 +95,10 @@ impl Wgsl {
             )?);
             chunks.push(dispatches);
         }
-        Ok(Prepared { chunks })
+        let k = if decision.kernel.is_some() { decision.operands.k as f64 } else { 1.0 };
+        let operations =
+            decision.chunks.iter().map(|chunk| 2.0 * k * (chunk.sum_bytes() / 4) as f64);
+        Ok(Prepared { chunks, operations: operations.collect() })
     }
 
     #[allow(clippy::type_complexity, reason = "the operands and the pipelines, in their order")]

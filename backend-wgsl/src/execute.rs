@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lapidary_core::{AnyMatrixMut, AnyMatrixRef, Placement};
 use lapidary_core::{
-    Args, Backend, DeviceInfo, ElementType, Error, Operands, PlanOptions, PlanSummary, Problem,
-    Progress, TensorSlice,
+    AnyMatrixMut, Args, Backend, DeviceInfo, ElementType, Error, Operands, PlanOptions,
+    PlanSummary, Problem, Progress, TensorSlice,
 };
 
 use crate::device::Wgsl;
@@ -46,10 +45,13 @@ impl Timing {
 impl Wgsl {
     /// Encodes a planned product into the caller's own encoder; nothing is submitted.
     ///
-    /// Several products may go into one encoder, and one may read what another wrote.
+    /// Several products may go into one encoder, and one may read what another wrote; see [`Batch`]
+    /// for products in one compute pass.
     ///
     /// # Errors
     /// As [`Backend::execute`].
+    ///
+    /// [`Batch`]: crate::Batch
     pub fn encode(
         &self,
         plan: &WgslPlan,
@@ -67,19 +69,22 @@ impl Wgsl {
     }
 
     /// Submits dispatches as one command buffer.
-    pub(crate) fn submit(&self, dispatches: &[Dispatch]) -> Result<(), Error> {
+    pub(crate) fn submit<'a>(
+        &self,
+        dispatches: impl IntoIterator<Item = &'a Dispatch>,
+    ) -> Result<wgpu::SubmissionIndex, Error> {
         let inner = &self.inner;
-        inner.scoped("submitting", 0, || {
+        inner.often("submitting", || {
             let mut encoder = inner.device.create_command_encoder(&Default::default());
             {
                 let mut pass = encoder.begin_compute_pass(&Default::default());
-                dispatches.iter().for_each(|dispatch| dispatch.encode(&mut pass));
+                dispatches.into_iter().for_each(|dispatch| dispatch.encode(&mut pass));
             }
-            inner.queue.submit([encoder.finish()]);
+            inner.queue.submit([encoder.finish()])
         })
     }
 
-    fn run_plan(
+    pub(crate) fn run_plan(
         &self,
         plan: &WgslPlan,
         args: &Args<'_, Self>,
@@ -252,7 +257,7 @@ impl Wgsl {
 }
 
 impl Dispatch {
-    fn encode(&self, pass: &mut wgpu::ComputePass<'_>) {
+    pub(crate) fn encode(&self, pass: &mut wgpu::ComputePass<'_>) {
         let [x, y, z] = self.workgroups;
         pass.set_pipeline(&self.pipeline);
         pass.set_bind_group(0, &self.bindings, &[]);
@@ -313,59 +318,6 @@ impl Backend for Wgsl {
         mut c: AnyMatrixMut<'_>,
         progress: &dyn Fn(Progress),
     ) -> Result<PlanSummary, Error> {
-        let plan = self.make_plan(problem, options)?;
-        let summary = plan.decision.summary.clone();
-        if problem.is_empty() {
-            return Ok(summary);
-        }
-        // A and B are only uploaded where they are read; a tensor of nothing stands in elsewhere.
-        let reads = problem.reads_factors();
-        let (a, a_offset) = self.upload_view(operands.a, reads)?;
-        let (b, b_offset) = self.upload_view(operands.b, reads)?;
-        let (c_tensor, c_offset) = self.upload_view(c.as_ref(), true)?;
-        let bias = match operands.bias {
-            None => None,
-            Some(bias) => {
-                let tensor = self.allocate(bias.element(), bias.len())?;
-                self.write(&tensor, 0, &bias.bytes()[..bias.len() * bias.element().size()])?;
-                Some(tensor)
-            }
-        };
-        let mut args = Args::new(
-            TensorSlice::new(&a, a_offset),
-            TensorSlice::new(&b, b_offset),
-            TensorSlice::new(&c_tensor, c_offset),
-        );
-        if let Some(bias) = &bias {
-            args = args.bias(bias);
-        }
-        self.run_plan(&plan, &args, &mut |done, total| {
-            if total > 1 {
-                self.inner.wait()?;
-            }
-            progress(Progress { done: done as u64, total: total as u64 });
-            Ok(())
-        })?;
-        let result = self.read(&c_tensor).await?;
-        let place = Placement { offset: c_offset, ..c.placement() };
-        let view = AnyMatrixRef::new(&result, c.element(), place)?;
-        c.copy_from(view);
-        Ok(summary)
-    }
-}
-
-impl Wgsl {
-    /// Uploads what a host view spans; the offset of its first element in the new tensor.
-    fn upload_view(
-        &self,
-        view: AnyMatrixRef<'_>,
-        wanted: bool,
-    ) -> Result<(WgslTensor, usize), Error> {
-        let place = view.placement();
-        let span = place.span().filter(|_| wanted).unwrap_or(0..0);
-        let size = view.element().size();
-        let tensor = self.allocate(view.element(), span.len())?;
-        self.write(&tensor, 0, &view.bytes()[span.start * size..span.end * size])?;
-        Ok((tensor, place.offset.saturating_sub(span.start)))
+        self.run_on_host(problem, options, operands, &mut c, progress).await
     }
 }

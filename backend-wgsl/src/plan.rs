@@ -35,6 +35,26 @@ pub struct WgslPlan {
 }
 
 impl WgslPlan {
+    /// The plan of the pass from sums that are there already to C; `decision` is that of
+    /// [`Decision::of_sums`].
+    pub(crate) fn of_sums(
+        device: &Wgsl,
+        problem: Problem,
+        decision: Decision,
+        sums: &WgslTensor,
+    ) -> Self {
+        Self {
+            problem,
+            decision,
+            owner: device.inner.id,
+            scratch: Some(sums.buffer.clone()),
+            copies: [None, None],
+            prepared: Mutex::default(),
+            options: PlanOptions::default(),
+            packed: OnceLock::new(),
+        }
+    }
+
     /// What was decided, as plain data.
     #[must_use]
     pub fn decision(&self) -> &Decision {
@@ -76,6 +96,8 @@ struct Key {
 pub(crate) struct Prepared {
     /// For each chunk, its one or two dispatches.
     pub(crate) chunks: Vec<Vec<Dispatch>>,
+    /// For each chunk, its floating-point operations.
+    pub(crate) operations: Vec<f64>,
 }
 
 /// One dispatch.

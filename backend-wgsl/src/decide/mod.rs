@@ -105,6 +105,15 @@ impl Decision {
         chunk::reduce_groups(outputs, self.slices())
     }
 
+    /// The decision for a problem without a product, with sums that are there already, row-major without
+    /// gaps, in the place of the product.
+    pub(crate) fn of_sums(self) -> Self {
+        let sum_bytes = self.chunks.iter().map(Chunk::sum_bytes).max().unwrap_or(0);
+        // Rows of words are for elements that share them.
+        let rows_of_words = self.rows_of_words && self.traits.output.size() < 4;
+        Self { store: Store::Packed, sum_bytes, rows_of_words, ..self }
+    }
+
     /// Slices that K is cut into.
     #[must_use]
     pub fn slices(&self) -> u32 {
@@ -224,7 +233,10 @@ fn check_elements(problem: &Problem, limits: &DeviceLimits, device: &str) -> Res
 }
 
 /// Shaders count in 32 bits.
-fn check_sizes(problem: &Problem) -> Result<(), Error> {
+///
+/// # Errors
+/// [`Error::LimitExceeded`] for a size past half their range.
+pub(crate) fn check_sizes(problem: &Problem) -> Result<(), Error> {
     for (what, size) in
         [("M", problem.m), ("N", problem.n), ("K", problem.k), ("the batch", problem.batch)]
     {

@@ -38,7 +38,7 @@ pub struct Tuning {
 impl Tuning {
     /// NVIDIA's Hopper class. Measured on an H200.
     pub const HOPPER: Self = Self {
-        class: "hopper",
+        class: "Hopper GPU",
         processors: 132,
         flops: 47e12,
         bytes: 4.0e12,
@@ -79,7 +79,7 @@ impl Tuning {
     /// Devices that are programs on the CPU: compilation takes seconds and tiles save nothing, so
     /// everything beyond the plain kernels is off.
     pub const SOFTWARE: Self = Self {
-        class: "software",
+        class: "software device",
         processors: 1,
         flops: 20e9,
         bytes: 10e9,
