@@ -9,7 +9,7 @@ use lapidary_core::{
 };
 
 use crate::bind::Source;
-use crate::decide::{self, Body, Decision, Kernel, OperandCopy, Reads, Store};
+use crate::decide::{self, Aligned, Body, Decision, Kernel, OperandCopy, Reads, Store};
 use crate::device::Wgsl;
 use crate::emit::{self, Access};
 use crate::pack::WgslPackedB;
@@ -156,7 +156,7 @@ impl Wgsl {
             if let Some(kernel) = &plan.decision.kernel {
                 self.multiply_pipeline(&plan, kernel, multiply_access(kernel))?;
             }
-            let rows = plan.decision.packs_rows();
+            let rows = plan.decision.finishes_rows();
             self.finish_pipeline(&plan, rows, Access::ReadOnlyInputs)?;
         }
         Ok(plan)
@@ -173,7 +173,8 @@ impl Wgsl {
         self.inner.pipeline(&kernel.name, source, access)
     }
 
-    /// The pass from raw sums, or from nothing, to C, whose rows are or are not whole words; `None`
+    /// The pass from raw sums, or from nothing, to C, whose rows are or are not whole words or vectors;
+    /// `None`
     /// where the kernel stores C itself.
     pub(crate) fn finish_pipeline(
         &self,
@@ -186,8 +187,8 @@ impl Wgsl {
         let (label, source) = match store {
             Store::Fused if slices == 1 => return Ok(None),
             Store::Fused => {
-                let groups = plan.decision.reduce_groups();
-                ("reduce", emit::reduce(traits, slices, groups, access))
+                let groups = plan.decision.reduce_groups(rows);
+                ("reduce", emit::reduce(traits, slices, groups, rows, access))
             }
             Store::Packed if rows => ("pack_rows", emit::pack_rows(traits, slices, access)),
             _ => ("pack_output", emit::pack_output(traits, slices, *store, access)),
@@ -286,22 +287,27 @@ pub(crate) fn aligned_kernel(
         b: Reads { layout: b.layout, ..plan.decision.operands.b },
         k,
     };
-    // Sums lie in a buffer of the plan's own.
-    let aligned = [
-        vector_fault(a, a_shape, 4).is_none(),
-        vector_fault(b, b_shape, 4).is_none(),
-        c_aligned || plan.decision.stores_sums(),
-    ];
+    let widest = |source, shape, most: u32| {
+        let fits = |&width: &u32| width <= most && vector_fault(source, shape, width).is_none();
+        [8, 4].into_iter().find(fits).unwrap_or(1)
+    };
+    let [most_a, most_b] = kernel.widest_loads();
+    let aligned = Aligned {
+        a: widest(a, a_shape, most_a),
+        b: widest(b, b_shape, most_b),
+        // Sums lie in a buffer of the plan's own.
+        c: c_aligned || plan.decision.stores_sums(),
+    };
     if kernel.body == Body::Cooperative {
         let fits = vector_fault(a, a_shape, kernel.a.width).is_none()
             && vector_fault(b, b_shape, kernel.b.width).is_none()
-            && (aligned[2] || !kernel.stores_directly());
+            && (aligned.c || !kernel.stores_directly());
         return match (&plan.decision.scalar_kernel, fits) {
             (Some(plain), false) => Ok(plain.clone().reading(&operands, problem.batch, aligned)),
             _ => Ok(kernel.clone()),
         };
     }
-    if matches!(kernel.body, Body::Vector | Body::Skinny) {
+    if kernel.body.is_written_out() {
         return Ok(kernel.clone().reading(&operands, problem.batch, aligned));
     }
     let Some((what, value)) = vector_fault(a, a_shape, kernel.a.width) else {

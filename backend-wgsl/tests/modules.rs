@@ -127,12 +127,15 @@ fn visit_options(
         }
     }
     if decision.slices() > 1 && *store == Store::Fused {
-        let groups = decision.reduce_groups();
-        let source = emit::reduce(traits, decision.slices(), groups, Access::ReadOnlyInputs);
-        visit("reduce", &source, 256 * 4, limits);
+        for vectors in [false, decision.finishes_rows()] {
+            let groups = decision.reduce_groups(vectors);
+            let slices = decision.slices();
+            let source = emit::reduce(traits, slices, groups, vectors, Access::ReadOnlyInputs);
+            visit("reduce", &source, if vectors { 256 * 16 } else { 256 * 4 }, limits);
+        }
     }
     for access in [Access::ReadOnlyInputs, Access::AllReadWrite] {
-        if decision.packs_rows() {
+        if *store == Store::Packed && decision.finishes_rows() {
             visit("pack_rows", &emit::pack_rows(traits, decision.slices(), access), 0, limits);
         }
         for kernel in kernel.iter().chain(scalar_kernel) {
@@ -169,7 +172,7 @@ fn validate(name: &str, source: &str, module: &naga::Module) -> naga::valid::Mod
     if source.contains("enable wgpu_cooperative_matrix;") {
         capabilities |= Capabilities::COOPERATIVE_MATRIX | Capabilities::SHADER_FLOAT16_IN_FLOAT32;
     }
-    if source.contains("subgroupAdd") {
+    if source.contains("subgroup") {
         capabilities |= Capabilities::SUBGROUP;
     }
     Validator::new(ValidationFlags::all(), capabilities)

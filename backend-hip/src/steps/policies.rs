@@ -37,6 +37,12 @@ pub(super) fn instantiation(
             tile.order, tile.pad
         ));
     }
+    if tile.strips_ahead != 1 || tile.k_groups != 1 {
+        return refuse(format!(
+            "it fetches one strip ahead in one group along K, not {} in {}",
+            tile.strips_ahead, tile.k_groups
+        ));
+    }
     let movement = match (tile.staging, tile.num_buffers) {
         (Staging::Workgroup, 1) => TileMovement::SingleBuffer,
         (Staging::Workgroup, 2) => TileMovement::SoftwareDoubleBuffer,

@@ -30,6 +30,16 @@ pub enum Body {
     Cooperative,
     /// The kernel for few rows or few columns
     Skinny,
+    /// The kernel whose groups of threads share out K
+    Split,
+}
+
+impl Body {
+    /// Whether the text is written out in Rust, with loads and loops of its own.
+    #[must_use]
+    pub const fn is_written_out(self) -> bool {
+        matches!(self, Self::Vector | Self::Cooperative | Self::Skinny | Self::Split)
+    }
 }
 
 /// The skinny kernel's own sizes.
@@ -42,6 +52,8 @@ pub struct Skinny {
     pub few: u32,
     /// Threads of a workgroup.
     pub threads: u32,
+    /// Quads of steps along K that a thread fetches before it uses the first.
+    pub flight: u32,
     /// How threads share the other operand.
     pub team: Team,
 }
@@ -52,10 +64,14 @@ pub struct Skinny {
 pub enum Team {
     /// Neighbouring lines are neighbours in memory.
     Across {
-        /// Threads side by side, of four lines each.
+        /// Threads side by side.
         lanes: u32,
+        /// Lines of each: 4, or 8 where one load fetches as many.
+        wide: u32,
         /// Groups of them, which take turns along K.
         groups: u32,
+        /// Groups that share a subgroup, which adds them up: 1 without subgroups.
+        together: u32,
     },
     /// Neighbouring steps along K are neighbours in memory.
     Along {
@@ -66,6 +82,22 @@ pub enum Team {
         /// Whether a team is a subgroup and adds up by its reduction.
         subgroup: bool,
     },
+}
+
+/// What the first elements and the ends of the buffers allow, strides aside.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Aligned {
+    /// Elements of A that a load may fetch.
+    pub(crate) a: u32,
+    /// Elements of B that a load may fetch.
+    pub(crate) b: u32,
+    /// Whether C may be stored in vectors.
+    pub(crate) c: bool,
+}
+
+impl Aligned {
+    /// Whatever a kernel has loads and stores for.
+    pub(crate) const ALL: Self = Self { a: 8, b: 8, c: true };
 }
 
 /// Sizes and strides that are written into a kernel's text instead of being read from its
@@ -141,7 +173,11 @@ impl Kernel {
         if let Some(skinny) = &self.skinny {
             return skinny.threads;
         }
-        (self.block[0] / self.thread[0]) * (self.block[1] / self.thread[1])
+        let groups = match &self.config {
+            Some(config) => config.tile.k_groups as u32,
+            None => 1,
+        };
+        (self.block[0] / self.thread[0]) * (self.block[1] / self.thread[1]) * groups
     }
 
     /// Bytes of workgroup memory.
@@ -149,7 +185,9 @@ impl Kernel {
     pub const fn workgroup_bytes(&self) -> usize {
         if let Some(skinny) = &self.skinny {
             return match skinny.team {
-                Team::Across { lanes, groups } => (lanes * groups * 16) as usize,
+                Team::Across { lanes, wide, groups, together } => {
+                    (lanes * wide * groups / together * 4) as usize
+                }
                 Team::Along { subgroup: true, .. } => 0,
                 Team::Along { .. } => (skinny.threads * 4) as usize,
             };
@@ -206,28 +244,39 @@ impl Kernel {
             return Some(Self { slices: self.slices, ..plain });
         }
         let insists = matches!(choice, KernelChoice::Vectorized { .. } | KernelChoice::Policy(_))
-            && self.body != Body::Vector;
+            && !self.body.is_written_out();
         (self.a.width > 1 && !insists)
             .then(|| Self { a: Fetch { width: 1, ..self.a }, ..self.clone() })
     }
 
     /// The same kernel for operands read by these strides, where the first elements and buffer ends
-    /// of A, B and C allow vectors or do not.
-    pub(crate) fn reading(self, operands: &Operands, batch: usize, aligned: [bool; 3]) -> Self {
-        if !matches!(self.body, Body::Vector | Body::Skinny) {
+    /// of A, B and C allow vectors as long.
+    pub(crate) fn reading(self, operands: &Operands, batch: usize, aligned: Aligned) -> Self {
+        if !matches!(self.body, Body::Vector | Body::Skinny | Body::Split) {
             return self;
         }
+        let [most_a, most_b] = self.widest_loads();
         let sizes = self.sizes.map(|sizes| Sizes {
             a: strides(operands.a.layout, batch),
             b: strides(operands.b.layout, batch),
             ..sizes
         });
         Self {
-            a: Fetch::of(Lines::of_a(operands.a.layout, batch), aligned[0]),
-            b: Fetch::of(Lines::of_b(operands.b.layout, batch), aligned[1]),
-            store_width: if aligned[2] { self.store_width } else { 1 },
+            a: Fetch::of(Lines::of_a(operands.a.layout, batch), aligned.a.min(most_a)),
+            b: Fetch::of(Lines::of_b(operands.b.layout, batch), aligned.b.min(most_b)),
+            store_width: if aligned.c { self.store_width } else { 1 },
             sizes,
             ..self
+        }
+    }
+
+    /// Elements that the kernel's loads of A and of B fetch at most.
+    pub(crate) const fn widest_loads(&self) -> [u32; 2] {
+        match self.skinny {
+            Some(Skinny { few_rows, team: Team::Across { wide, .. }, .. }) => {
+                if few_rows { [4, wide] } else { [wide, 4] }
+            }
+            _ => [4, 4],
         }
     }
 
@@ -250,10 +299,10 @@ impl Kernel {
         let whole = sizes.whole_m && sizes.whole_n;
         let store_width = match self.body {
             Body::Cooperative if whole && vectors && (sums || is_plain(problem)) => 16,
-            Body::Vector if vectors => 4,
+            Body::Vector | Body::Split if vectors => 4,
             _ => 1,
         };
-        Self { sizes: Some(sizes), store_width, ..self }.reading(operands, problem.batch, [true; 3])
+        Self { sizes: Some(sizes), store_width, ..self }.reading(operands, problem.batch, Aligned::ALL)
     }
 
     /// The same kernel knowing that every dispatch has all of C's `n` columns.
@@ -280,7 +329,8 @@ impl Kernel {
             1 + (lines * self.k_tile / width).div_ceil(self.threads()) as usize
         };
         let inner = match self.body {
-            Body::Naive | Body::Vector | Body::Cooperative | Body::Skinny => 0,
+            Body::Naive => 0,
+            body if body.is_written_out() => 0,
             Body::WorkgroupTile => 1 + self.k_tile as usize,
             _ if self.num_buffers == 0 => 1 + self.k_tile as usize,
             _ => {
@@ -298,7 +348,7 @@ impl Kernel {
         let (tile, compute) = (config.tile, config.compute);
         let direct = tile.staging == Staging::Direct;
         let cooperative = matches!(body, Body::Cooperative);
-        let of_policies = matches!(body, Body::Generic | Body::Vector | Body::Cooperative);
+        let of_policies = matches!(body, Body::Generic) || body.is_written_out();
         Self {
             name,
             body,

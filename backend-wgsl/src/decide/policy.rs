@@ -30,6 +30,9 @@ pub(super) fn check_arithmetic(config: &KernelConfig, name: &str) -> Result<(), 
 pub(super) fn check_scalar(config: &KernelConfig, name: &str) -> Result<(), Error> {
     let tile = &config.tile;
     let unsuitable = |reason| Error::KernelUnsuitable { kernel: name.to_owned(), reason };
+    if let Some(reason) = more_than_one(config) {
+        return Err(unsuitable(reason));
+    }
     if config.compute.k_step != 1 {
         return Err(unsuitable(format!(
             "its compute policy multiplies one step along K at a time, K_STEP is {}",
@@ -69,7 +72,9 @@ pub(super) fn check_scalar(config: &KernelConfig, name: &str) -> Result<(), Erro
 /// memory, and multiplies a strip at a time.
 pub(super) fn check_vector(config: &KernelConfig, name: &str) -> Result<(), Error> {
     let tile = &config.tile;
-    let reason = if tile.num_buffers != 1 {
+    let reason = if let Some(reason) = more_than_one(config) {
+        reason
+    } else if tile.num_buffers != 1 {
         format!("its compute policy reads one pair of tiles, NUM_BUFFERS is {}", tile.num_buffers)
     } else if tile.staging != Staging::Workgroup {
         "its compute policy reads tiles, and the tile policy has none".to_owned()
@@ -87,6 +92,43 @@ pub(super) fn check_vector(config: &KernelConfig, name: &str) -> Result<(), Erro
         )
     } else {
         return check_vector_hooks(config, name);
+    };
+    Err(Error::KernelUnsuitable { kernel: name.to_owned(), reason })
+}
+
+/// Why the text of a kernel with one strip ahead and one group along K cannot say a tile policy.
+fn more_than_one(config: &KernelConfig) -> Option<String> {
+    let tile = &config.tile;
+    (tile.strips_ahead != 1 || tile.k_groups != 1).then(|| {
+        format!(
+            "its compute policy takes one strip ahead and one group along K, STRIPS_AHEAD is {}, \
+             K_GROUPS {}",
+            tile.strips_ahead, tile.k_groups
+        )
+    })
+}
+
+/// Sets of registers for strips that a cooperative kernel's threads have room for.
+const MOST_AHEAD: usize = 4;
+
+/// Refuses what the text of the split kernel cannot say: it has no tiles and so no hooks.
+pub(super) fn check_split(config: &KernelConfig, name: &str) -> Result<(), Error> {
+    let tile = &config.tile;
+    let hooks = [tile.prologue, tile.prefetch, tile.acquire, tile.release];
+    let reason = if hooks.iter().any(|actions| !actions.is_empty()) {
+        "it has no tiles, and the tile policy's hooks fill some".to_owned()
+    } else if tile.strips_ahead != 1 || tile.pad != 0 {
+        format!(
+            "it has no tiles to fetch ahead for or to pad, STRIPS_AHEAD is {}, PAD {}",
+            tile.strips_ahead, tile.pad
+        )
+    } else if tile.k_tile_size != 4 * tile.k_groups {
+        format!(
+            "each group takes four steps along K in turn, K_TILE_SIZE is {} with {} groups",
+            tile.k_tile_size, tile.k_groups
+        )
+    } else {
+        return Ok(());
     };
     Err(Error::KernelUnsuitable { kernel: name.to_owned(), reason })
 }
@@ -109,6 +151,12 @@ pub(super) fn check_cooperative(config: &KernelConfig, name: &str) -> Result<(),
         format!(
             "its compute policy multiplies 16 steps in 32 lanes, K_STEP is {}, EFFECTIVE_LANES {}",
             config.compute.k_step, config.compute.effective_lanes
+        )
+    } else if tile.strips_ahead > MOST_AHEAD || tile.k_groups != 1 {
+        format!(
+            "it fetches up to {MOST_AHEAD} strips ahead in one group along K, STRIPS_AHEAD is {}, \
+             K_GROUPS {}",
+            tile.strips_ahead, tile.k_groups
         )
     } else if tile.pad != 4 {
         format!("its tiles are padded by 16 bytes a line, PAD is {} elements of 4", tile.pad)

@@ -16,9 +16,6 @@ const LEAST_SLICE: usize = 512;
 /// Threads of a team's workgroup; few, so that several workgroups share a processor.
 const ALONG_THREADS: u32 = 256;
 
-/// Bytes of neighbouring lines that a workgroup takes across K: a cache line.
-const ACROSS_BYTES: u32 = 128;
-
 /// The kernel for a problem of at most [`MOST`] rows or columns.
 pub(super) fn kernel(problem: &Problem, limits: &DeviceLimits) -> Result<Kernel, Error> {
     let few_rows = problem.m <= problem.n;
@@ -35,7 +32,8 @@ pub(super) fn kernel(problem: &Problem, limits: &DeviceLimits) -> Result<Kernel,
     let few = few.max(1) as u32;
     let lines_a = Lines::of_a(problem.a_layout, problem.batch);
     let lines_b = Lines::of_b(problem.b_layout, problem.batch);
-    let along_k = Fetch::of(if few_rows { lines_b } else { lines_a }, true).along_k;
+    let many = Fetch::of(if few_rows { lines_b } else { lines_a }, 8);
+    let along_k = many.along_k;
     let most = limits.workgroup_threads.min(limits.tuning.skinny_threads) as u32;
     // A thread with many sums has no registers to share a processor with a thousand others.
     let wide = if few <= 4 { most } else { most.min(256) };
@@ -50,12 +48,19 @@ pub(super) fn kernel(problem: &Problem, limits: &DeviceLimits) -> Result<Kernel,
         }
     } else {
         let element = if few_rows { problem.b } else { problem.a };
-        let lanes = ACROSS_BYTES / (4 * element.size() as u32);
-        Team::Across { lanes, groups: threads / lanes }
+        let size = element.size() as u32;
+        let tuning = &limits.tuning;
+        // Sixteen bytes are eight elements of 16 bits.
+        let wide = if size == 2 && many.width == 8 { tuning.skinny_wide } else { 4 };
+        let lanes = (tuning.skinny_bytes / (wide * size)).clamp(1, threads);
+        let groups = threads / lanes;
+        let together = (limits.subgroup_lanes / lanes).clamp(1, groups);
+        Team::Across { lanes, wide, groups, together }
     };
     let workgroup = threads;
+    let flight = if few <= 4 { limits.tuning.skinny_flight } else { 2 };
     let (lines, k_tile) = match team {
-        Team::Across { lanes, groups } => (lanes * 4, groups * 4),
+        Team::Across { lanes, wide, groups, .. } => (lanes * wide, groups * 4),
         Team::Along { threads, lines, .. } => (workgroup / threads * lines, threads * 4),
     };
     let way = if along_k { "along" } else { "across" };
@@ -72,7 +77,7 @@ pub(super) fn kernel(problem: &Problem, limits: &DeviceLimits) -> Result<Kernel,
         config: None,
         sizes: None,
         slices: None,
-        skinny: Some(Skinny { few_rows, few, threads, team }),
+        skinny: Some(Skinny { few_rows, few, threads, flight, team }),
     })
 }
 

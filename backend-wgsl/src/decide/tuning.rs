@@ -31,6 +31,13 @@ pub struct Tuning {
     pub skinny_lines: usize,
     /// Threads of the skinny kernel's workgroups where lines are neighbours in memory.
     pub skinny_threads: usize,
+    /// Bytes of neighbouring lines that such a workgroup takes.
+    pub skinny_bytes: u32,
+    /// Lines of 16-bit elements that each of its threads takes: 4, or 8 by loads of sixteen bytes.
+    pub skinny_wide: u32,
+    /// Quads of steps along K that a thread of the skinny kernel fetches before it uses the first,
+    /// where it has few sums.
+    pub skinny_flight: u32,
     /// Whether i8 products use the packed dot product.
     pub dot4: bool,
 }
@@ -49,6 +56,9 @@ impl Tuning {
         slices: true,
         skinny_lines: 16,
         skinny_threads: 1024,
+        skinny_bytes: 128,
+        skinny_wide: 4,
+        skinny_flight: 4,
         dot4: true,
     };
 
@@ -90,6 +100,9 @@ impl Tuning {
         slices: false,
         skinny_lines: 0,
         skinny_threads: 256,
+        skinny_bytes: 128,
+        skinny_wide: 4,
+        skinny_flight: 4,
         dot4: false,
     };
 

@@ -253,7 +253,8 @@ fn loads(text: &mut String, kernel: &Kernel, operand: ElementType, side: &Side) 
     writeln!(text, "}}\n")
 }
 
-fn store_quad(text: &mut String, kernel: &Kernel) -> fmt::Result {
+/// `store_quad`: four neighbours of a row, those of them that are inside C.
+pub(super) fn store_quad(text: &mut String, kernel: &Kernel) -> fmt::Result {
     writeln!(
         text,
         "fn store_quad(batch: u32, row: u32, col: u32, inside: bool, acc: vec4<Acc>) {{"
@@ -369,7 +370,7 @@ fn hook(
 /// stored. That is worth a twentieth of the speed where a thread has many sums, and costs a sixth
 /// where it has few and the loads move anyway (`docs/speed.md`).
 fn repeats(kernel: &Kernel) -> bool {
-    kernel.thread[0] * kernel.thread[1] <= 32 && Slice::of(kernel).can_repeat()
+    kernel.thread[0] * kernel.thread[1] <= 32 && Slice::of(kernel).can_repeat(1)
 }
 
 /// A strip of both operands to registers.
@@ -396,8 +397,8 @@ fn fetch_strip(
         writeln!(text, "{indent}}}")
     };
     match strip {
-        Strip::Next if repeats(kernel) => whole(text, slice.next_or_repeated(), indent),
-        Strip::Next => whole(text, slice.next(), indent),
+        Strip::Next if repeats(kernel) => whole(text, &slice.next_or_repeated("t", 1), indent),
+        Strip::Next => whole(text, &slice.next("t", 1), indent),
         Strip::First if slice.whole_strips => whole(text, "k_begin", indent),
         _ if slice.whole_strips => whole(text, "k_begin + t * KT", indent),
         Strip::First => cut(text, indent),
