@@ -9,7 +9,7 @@ use lapidary_core::{
 };
 
 use crate::bind::Source;
-use crate::decide::{self, Aligned, Body, Decision, Kernel, OperandCopy, Reads, Store};
+use crate::decide::{self, Body, Decision, Kernel, OperandCopy, Reads, Store};
 use crate::device::Wgsl;
 use crate::emit::{self, Access};
 use crate::pack::WgslPackedB;
@@ -287,21 +287,16 @@ pub(crate) fn aligned_kernel(
         b: Reads { layout: b.layout, ..plan.decision.operands.b },
         k,
     };
-    let widest = |source, shape, most: u32| {
-        let fits = |&width: &u32| width <= most && vector_fault(source, shape, width).is_none();
-        [8, 4].into_iter().find(fits).unwrap_or(1)
-    };
-    let [most_a, most_b] = kernel.widest_loads();
-    let aligned = Aligned {
-        a: widest(a, a_shape, most_a),
-        b: widest(b, b_shape, most_b),
-        // Sums lie in a buffer of the plan's own.
-        c: c_aligned || plan.decision.stores_sums(),
-    };
+    // Sums lie in a buffer of the plan's own.
+    let aligned = [
+        vector_fault(a, a_shape, 4).is_none(),
+        vector_fault(b, b_shape, 4).is_none(),
+        c_aligned || plan.decision.stores_sums(),
+    ];
     if kernel.body == Body::Cooperative {
         let fits = vector_fault(a, a_shape, kernel.a.width).is_none()
             && vector_fault(b, b_shape, kernel.b.width).is_none()
-            && (aligned.c || !kernel.stores_directly());
+            && (aligned[2] || !kernel.stores_directly());
         return match (&plan.decision.scalar_kernel, fits) {
             (Some(plain), false) => Ok(plain.clone().reading(&operands, problem.batch, aligned)),
             _ => Ok(kernel.clone()),

@@ -1,6 +1,7 @@
 //! Every module the emitter can write: valid with the least capabilities, translatable to the
 //! languages of devices that are not at hand, and within the workgroup memory it claims.
 
+use lapidary_core::policy::{DirectSplit, KernelConfig, VectorFma};
 use lapidary_core::{Activation, ElementType, KernelChoice, Layout, PlanOptions, Problem};
 use lapidary_wgsl::decide::{
     BlockRow, Decision, Store, Tuning, cooperative_blocks, decide_with, dot4_blocks, float_blocks,
@@ -258,6 +259,9 @@ fn every_tuned_module(mut visit: impl FnMut(&str, &str, usize, &DeviceLimits)) {
         choices.push((ElementType::I8, KernelChoice::Policy(config)));
     }
     choices.push((ElementType::F32, KernelChoice::Policy(float_blocks()[4].config)));
+    let split = KernelConfig::of::<DirectSplit<32, 32, 8>, VectorFma<4, 8>>();
+    choices.push((ElementType::F32, KernelChoice::Policy(split)));
+    choices.push((ElementType::BF16, KernelChoice::Policy(split)));
     choices.push((ElementType::F16, KernelChoice::Skinny));
     for (operand, choice) in choices {
         for [m, n, k] in [[256, 256, 256], [130, 260, 67]] {

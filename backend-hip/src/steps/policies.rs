@@ -37,11 +37,8 @@ pub(super) fn instantiation(
             tile.order, tile.pad
         ));
     }
-    if tile.strips_ahead != 1 || tile.k_groups != 1 {
-        return refuse(format!(
-            "it fetches one strip ahead in one group along K, not {} in {}",
-            tile.strips_ahead, tile.k_groups
-        ));
+    if tile.k_groups != 1 {
+        return refuse(format!("all its threads sum all of K, not {} groups", tile.k_groups));
     }
     let movement = match (tile.staging, tile.num_buffers) {
         (Staging::Workgroup, 1) => TileMovement::SingleBuffer,

@@ -8,7 +8,7 @@ use lapidary_core::{Error, KernelChoice, Occupancy, Operand, PlanOptions, Proble
 
 use super::automatic::{Pick, automatic};
 use super::copies::{self, Operands};
-use super::kernel::{Aligned, Body, Kernel};
+use super::kernel::{Body, Kernel};
 use super::{Fetch, policy, skinny};
 use crate::limits::DeviceLimits;
 
@@ -89,7 +89,7 @@ fn prepare(
     let kernel = if written_out && large {
         kernel.specialised(problem, &operands)
     } else {
-        kernel.reading(&operands, problem.batch, Aligned::ALL)
+        kernel.reading(&operands, problem.batch, [true; 3])
     };
     let iterations = kernel.loop_iterations(problem.k);
     let runs = problem.reads_factors() && !problem.is_empty();

@@ -8,7 +8,7 @@ use lapidary_core::Layout;
 pub struct Fetch {
     /// Whether neighbouring elements of a fetch are neighbours along K, not across it.
     pub along_k: bool,
-    /// Elements a load fetches: 1, 2 or 4; 8 of 16 bits for cooperative matrices and skinny kernels.
+    /// Elements a load fetches: 1, 2 or 4; 8 for cooperative matrices.
     pub width: u32,
 }
 
@@ -16,20 +16,13 @@ impl Fetch {
     /// One element after the other along K.
     pub(crate) const SCALAR: Self = Self { along_k: true, width: 1 };
 
-    /// How kernels that take any strides fetch an operand with these: along the axis whose elements
-    /// are closest, four at a time where every line starts at a multiple of four, or across K eight,
-    /// if `most` allows it.
-    pub(crate) fn of(side: Lines, most: u32) -> Self {
+    /// How the vector kernel fetches an operand with these strides: along the axis whose elements
+    /// are closest, four at a time where every line starts at a multiple of four.
+    pub(crate) fn of(side: Lines, aligned: bool) -> Self {
         let along_k = side.line_stride != 1
             && (side.k_stride == 1
                 || side.k_stride.unsigned_abs() <= side.line_stride.unsigned_abs());
-        let width = if most >= 8 && !along_k && side.allows(along_k, 8) {
-            8
-        } else if most >= 4 && side.allows(along_k, 4) {
-            4
-        } else {
-            1
-        };
+        let width = if aligned && side.allows(along_k, 4) { 4 } else { 1 };
         Self { along_k, width }
     }
 }

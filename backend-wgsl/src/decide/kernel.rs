@@ -52,8 +52,6 @@ pub struct Skinny {
     pub few: u32,
     /// Threads of a workgroup.
     pub threads: u32,
-    /// Quads of steps along K that a thread fetches before it uses the first.
-    pub flight: u32,
     /// How threads share the other operand.
     pub team: Team,
 }
@@ -64,10 +62,8 @@ pub struct Skinny {
 pub enum Team {
     /// Neighbouring lines are neighbours in memory.
     Across {
-        /// Threads side by side.
+        /// Threads side by side, of four lines each.
         lanes: u32,
-        /// Lines of each: 4, or 8 where one load fetches as many.
-        wide: u32,
         /// Groups of them, which take turns along K.
         groups: u32,
         /// Groups that share a subgroup, which adds them up: 1 without subgroups.
@@ -82,22 +78,6 @@ pub enum Team {
         /// Whether a team is a subgroup and adds up by its reduction.
         subgroup: bool,
     },
-}
-
-/// What the first elements and the ends of the buffers allow, strides aside.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Aligned {
-    /// Elements of A that a load may fetch.
-    pub(crate) a: u32,
-    /// Elements of B that a load may fetch.
-    pub(crate) b: u32,
-    /// Whether C may be stored in vectors.
-    pub(crate) c: bool,
-}
-
-impl Aligned {
-    /// Whatever a kernel has loads and stores for.
-    pub(crate) const ALL: Self = Self { a: 8, b: 8, c: true };
 }
 
 /// Sizes and strides that are written into a kernel's text instead of being read from its
@@ -185,8 +165,8 @@ impl Kernel {
     pub const fn workgroup_bytes(&self) -> usize {
         if let Some(skinny) = &self.skinny {
             return match skinny.team {
-                Team::Across { lanes, wide, groups, together } => {
-                    (lanes * wide * groups / together * 4) as usize
+                Team::Across { lanes, groups, together } => {
+                    (lanes * groups / together * 16) as usize
                 }
                 Team::Along { subgroup: true, .. } => 0,
                 Team::Along { .. } => (skinny.threads * 4) as usize,
@@ -250,33 +230,22 @@ impl Kernel {
     }
 
     /// The same kernel for operands read by these strides, where the first elements and buffer ends
-    /// of A, B and C allow vectors as long.
-    pub(crate) fn reading(self, operands: &Operands, batch: usize, aligned: Aligned) -> Self {
+    /// of A, B and C allow vectors or do not.
+    pub(crate) fn reading(self, operands: &Operands, batch: usize, aligned: [bool; 3]) -> Self {
         if !matches!(self.body, Body::Vector | Body::Skinny | Body::Split) {
             return self;
         }
-        let [most_a, most_b] = self.widest_loads();
         let sizes = self.sizes.map(|sizes| Sizes {
             a: strides(operands.a.layout, batch),
             b: strides(operands.b.layout, batch),
             ..sizes
         });
         Self {
-            a: Fetch::of(Lines::of_a(operands.a.layout, batch), aligned.a.min(most_a)),
-            b: Fetch::of(Lines::of_b(operands.b.layout, batch), aligned.b.min(most_b)),
-            store_width: if aligned.c { self.store_width } else { 1 },
+            a: Fetch::of(Lines::of_a(operands.a.layout, batch), aligned[0]),
+            b: Fetch::of(Lines::of_b(operands.b.layout, batch), aligned[1]),
+            store_width: if aligned[2] { self.store_width } else { 1 },
             sizes,
             ..self
-        }
-    }
-
-    /// Elements that the kernel's loads of A and of B fetch at most.
-    pub(crate) const fn widest_loads(&self) -> [u32; 2] {
-        match self.skinny {
-            Some(Skinny { few_rows, team: Team::Across { wide, .. }, .. }) => {
-                if few_rows { [4, wide] } else { [wide, 4] }
-            }
-            _ => [4, 4],
         }
     }
 
@@ -302,7 +271,7 @@ impl Kernel {
             Body::Vector | Body::Split if vectors => 4,
             _ => 1,
         };
-        Self { sizes: Some(sizes), store_width, ..self }.reading(operands, problem.batch, Aligned::ALL)
+        Self { sizes: Some(sizes), store_width, ..self }.reading(operands, problem.batch, [true; 3])
     }
 
     /// The same kernel knowing that every dispatch has all of C's `n` columns.

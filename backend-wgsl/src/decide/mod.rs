@@ -20,7 +20,7 @@ pub(crate) use chunk::{PACK_THREADS, REDUCE_THREADS, pack_workgroups, reduce_wor
 pub(crate) use copies::COPY_TILE;
 pub use copies::{CopyOrder, OperandCopy, Operands, Reads};
 pub use fetch::Fetch;
-pub(crate) use kernel::{Aligned, register_type};
+pub(crate) use kernel::register_type;
 pub use kernel::{Body, Kernel, Sizes, Skinny, Slices, Team};
 pub use tuning::Tuning;
 
@@ -193,8 +193,9 @@ pub fn decide_with(
         .sum::<u64>();
     let scratch_bytes = sum_bytes + copy_bytes;
     let unit = if store == Store::Fused { 4 } else { 4 / problem.c.size().min(4) };
-    let whole_rows = chunks.iter().all(|c| c.cols.is_multiple_of(unit) && c.col0.is_multiple_of(unit))
-        && Lines::of_a(problem.c_layout, problem.batch).allows(true, unit as isize);
+    let whole_rows =
+        chunks.iter().all(|c| c.cols.is_multiple_of(unit) && c.col0.is_multiple_of(unit))
+            && Lines::of_a(problem.c_layout, problem.batch).allows(true, unit as isize);
     let summary = summarise(kernel.as_ref(), reason, notes, &chunks, limits, scratch_bytes);
     Ok(Decision {
         kernel,

@@ -30,7 +30,7 @@ pub(super) fn check_arithmetic(config: &KernelConfig, name: &str) -> Result<(), 
 pub(super) fn check_scalar(config: &KernelConfig, name: &str) -> Result<(), Error> {
     let tile = &config.tile;
     let unsuitable = |reason| Error::KernelUnsuitable { kernel: name.to_owned(), reason };
-    if let Some(reason) = more_than_one(config) {
+    if let Some(reason) = groups_along_k(config) {
         return Err(unsuitable(reason));
     }
     if config.compute.k_step != 1 {
@@ -72,7 +72,7 @@ pub(super) fn check_scalar(config: &KernelConfig, name: &str) -> Result<(), Erro
 /// memory, and multiplies a strip at a time.
 pub(super) fn check_vector(config: &KernelConfig, name: &str) -> Result<(), Error> {
     let tile = &config.tile;
-    let reason = if let Some(reason) = more_than_one(config) {
+    let reason = if let Some(reason) = groups_along_k(config) {
         reason
     } else if tile.num_buffers != 1 {
         format!("its compute policy reads one pair of tiles, NUM_BUFFERS is {}", tile.num_buffers)
@@ -96,20 +96,11 @@ pub(super) fn check_vector(config: &KernelConfig, name: &str) -> Result<(), Erro
     Err(Error::KernelUnsuitable { kernel: name.to_owned(), reason })
 }
 
-/// Why the text of a kernel with one strip ahead and one group along K cannot say a tile policy.
-fn more_than_one(config: &KernelConfig) -> Option<String> {
-    let tile = &config.tile;
-    (tile.strips_ahead != 1 || tile.k_groups != 1).then(|| {
-        format!(
-            "its compute policy takes one strip ahead and one group along K, STRIPS_AHEAD is {}, \
-             K_GROUPS {}",
-            tile.strips_ahead, tile.k_groups
-        )
-    })
+/// Why the text of a kernel whose threads all sum all of K cannot say a tile policy.
+fn groups_along_k(config: &KernelConfig) -> Option<String> {
+    let groups = config.tile.k_groups;
+    (groups != 1).then(|| format!("all its threads sum all of K, K_GROUPS is {groups}"))
 }
-
-/// Sets of registers for strips that a cooperative kernel's threads have room for.
-const MOST_AHEAD: usize = 4;
 
 /// Refuses what the text of the split kernel cannot say: it has no tiles and so no hooks.
 pub(super) fn check_split(config: &KernelConfig, name: &str) -> Result<(), Error> {
@@ -117,11 +108,8 @@ pub(super) fn check_split(config: &KernelConfig, name: &str) -> Result<(), Error
     let hooks = [tile.prologue, tile.prefetch, tile.acquire, tile.release];
     let reason = if hooks.iter().any(|actions| !actions.is_empty()) {
         "it has no tiles, and the tile policy's hooks fill some".to_owned()
-    } else if tile.strips_ahead != 1 || tile.pad != 0 {
-        format!(
-            "it has no tiles to fetch ahead for or to pad, STRIPS_AHEAD is {}, PAD {}",
-            tile.strips_ahead, tile.pad
-        )
+    } else if tile.pad != 0 {
+        format!("it has no tiles to pad, PAD is {}", tile.pad)
     } else if tile.k_tile_size != 4 * tile.k_groups {
         format!(
             "each group takes four steps along K in turn, K_TILE_SIZE is {} with {} groups",
@@ -145,18 +133,14 @@ pub(super) fn check_cooperative(config: &KernelConfig, name: &str) -> Result<(),
     let threads = config.workgroup_threads();
     let chunks =
         [tile.block_tile_m * tile.k_tile_size / 8, tile.k_tile_size * tile.block_tile_n / 8];
-    let reason = if tile.num_buffers != 1 || tile.staging != Staging::Workgroup {
+    let reason = if let Some(reason) = groups_along_k(config) {
+        reason
+    } else if tile.num_buffers != 1 || tile.staging != Staging::Workgroup {
         "its compute policy reads one pair of tiles in workgroup memory".to_owned()
     } else if config.compute.k_step != 16 || config.compute.effective_lanes != 32 {
         format!(
             "its compute policy multiplies 16 steps in 32 lanes, K_STEP is {}, EFFECTIVE_LANES {}",
             config.compute.k_step, config.compute.effective_lanes
-        )
-    } else if tile.strips_ahead > MOST_AHEAD || tile.k_groups != 1 {
-        format!(
-            "it fetches up to {MOST_AHEAD} strips ahead in one group along K, STRIPS_AHEAD is {}, \
-             K_GROUPS {}",
-            tile.strips_ahead, tile.k_groups
         )
     } else if tile.pad != 4 {
         format!("its tiles are padded by 16 bytes a line, PAD is {} elements of 4", tile.pad)
@@ -193,7 +177,8 @@ fn check_vector_hooks(config: &KernelConfig, name: &str) -> Result<(), Error> {
 mod tests {
     use super::*;
     use lapidary_core::policy::{
-        RegisterPrefetch, ScalarFma, SoftwareDoubleBuffer, TileOrder, TilePolicy, VectorFma,
+        DirectSplit, RegisterPrefetch, ScalarFma, SoftwareDoubleBuffer, TileOrder, TilePolicy,
+        VectorFma,
     };
 
     /// A policy with one action in one hook.
@@ -272,5 +257,46 @@ mod tests {
             .expect_err("there is one pair")
             .to_string();
         assert!(error.contains("NUM_BUFFERS is 2"), "{error}");
+    }
+
+    /// Groups along K for a kernel that has tiles.
+    struct Grouped;
+
+    impl TilePolicy for Grouped {
+        const NAME: &'static str = "grouped";
+        const NUM_BUFFERS: usize = 1;
+        const BLOCK_TILE_M: usize = 64;
+        const BLOCK_TILE_N: usize = 64;
+        const K_TILE_SIZE: usize = 16;
+        const ORDER: TileOrder = TileOrder::KOuter;
+        const K_GROUPS: usize = 2;
+
+        fn prologue() -> &'static [TileAction] {
+            RegisterPrefetch::<64, 64, 16>::prologue()
+        }
+        fn prefetch() -> &'static [TileAction] {
+            RegisterPrefetch::<64, 64, 16>::prefetch()
+        }
+        fn acquire() -> &'static [TileAction] {
+            &[]
+        }
+        fn release() -> &'static [TileAction] {
+            RegisterPrefetch::<64, 64, 16>::release()
+        }
+    }
+
+    #[test]
+    fn groups_and_tiles_exclude_each_other() {
+        let grouped = KernelConfig::of::<Grouped, VectorFma<8, 8>>();
+        let error = check_vector(&grouped, "test").expect_err("it has one group").to_string();
+        assert!(error.contains("K_GROUPS is 2"), "{error}");
+        let error = check_split(&grouped, "test").expect_err("it has no tiles").to_string();
+        assert!(error.contains("hooks fill some"), "{error}");
+        let own = KernelConfig::of::<DirectSplit<32, 32, 8>, VectorFma<4, 4>>();
+        assert!(check_split(&own, "test").is_ok());
+        let mut other = own;
+        other.tile.k_tile_size = 16;
+        let error = check_split(&other, "test").expect_err("not a turn of all").to_string();
+        assert!(error.contains("K_TILE_SIZE is 16 with 8 groups"), "{error}");
     }
 }

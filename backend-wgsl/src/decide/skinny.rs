@@ -16,6 +16,12 @@ const LEAST_SLICE: usize = 512;
 /// Threads of a team's workgroup; few, so that several workgroups share a processor.
 const ALONG_THREADS: u32 = 256;
 
+/// Bytes of neighbouring lines that a workgroup takes across K: a cache line.
+const ACROSS_BYTES: u32 = 128;
+
+/// Groups that share K across it. More wait for each other longer, fewer have less on its way.
+const ACROSS_GROUPS: u32 = 64;
+
 /// The kernel for a problem of at most [`MOST`] rows or columns.
 pub(super) fn kernel(problem: &Problem, limits: &DeviceLimits) -> Result<Kernel, Error> {
     let few_rows = problem.m <= problem.n;
@@ -32,35 +38,28 @@ pub(super) fn kernel(problem: &Problem, limits: &DeviceLimits) -> Result<Kernel,
     let few = few.max(1) as u32;
     let lines_a = Lines::of_a(problem.a_layout, problem.batch);
     let lines_b = Lines::of_b(problem.b_layout, problem.batch);
-    let many = Fetch::of(if few_rows { lines_b } else { lines_a }, 8);
-    let along_k = many.along_k;
+    let along_k = Fetch::of(if few_rows { lines_b } else { lines_a }, true).along_k;
     let most = limits.workgroup_threads.min(limits.tuning.skinny_threads) as u32;
     // A thread with many sums has no registers to share a processor with a thousand others.
     let wide = if few <= 4 { most } else { most.min(256) };
-    let threads = if along_k { ALONG_THREADS.min(most) } else { wide };
+    let element = if few_rows { problem.b } else { problem.a };
+    let lanes = ACROSS_BYTES / (4 * element.size() as u32);
+    let threads = if along_k { ALONG_THREADS.min(most) } else { wide.min(lanes * ACROSS_GROUPS) };
     let team = if along_k {
-        let lanes = limits.subgroup_lanes;
-        let subgroup = lanes > 1 && threads.is_multiple_of(lanes);
+        let size = limits.subgroup_lanes;
+        let subgroup = size > 1 && threads.is_multiple_of(size);
         Team::Along {
-            threads: if subgroup { lanes } else { 32 },
+            threads: if subgroup { size } else { 32 },
             lines: if few <= 4 { 2 } else { 4 },
             subgroup,
         }
     } else {
-        let element = if few_rows { problem.b } else { problem.a };
-        let size = element.size() as u32;
-        let tuning = &limits.tuning;
-        // Sixteen bytes are eight elements of 16 bits.
-        let wide = if size == 2 && many.width == 8 { tuning.skinny_wide } else { 4 };
-        let lanes = (tuning.skinny_bytes / (wide * size)).clamp(1, threads);
         let groups = threads / lanes;
-        let together = (limits.subgroup_lanes / lanes).clamp(1, groups);
-        Team::Across { lanes, wide, groups, together }
+        Team::Across { lanes, groups, together: (limits.subgroup_lanes / lanes).clamp(1, groups) }
     };
     let workgroup = threads;
-    let flight = if few <= 4 { limits.tuning.skinny_flight } else { 2 };
     let (lines, k_tile) = match team {
-        Team::Across { lanes, wide, groups, .. } => (lanes * wide, groups * 4),
+        Team::Across { lanes, groups, .. } => (lanes * 4, groups * 4),
         Team::Along { threads, lines, .. } => (workgroup / threads * lines, threads * 4),
     };
     let way = if along_k { "along" } else { "across" };
@@ -77,7 +76,7 @@ pub(super) fn kernel(problem: &Problem, limits: &DeviceLimits) -> Result<Kernel,
         config: None,
         sizes: None,
         slices: None,
-        skinny: Some(Skinny { few_rows, few, threads, flight, team }),
+        skinny: Some(Skinny { few_rows, few, threads, team }),
     })
 }
 

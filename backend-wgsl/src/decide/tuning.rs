@@ -27,17 +27,12 @@ pub struct Tuning {
     pub copy_reuse_unaligned: usize,
     /// Whether K may be cut into slices.
     pub slices: bool,
+    /// Whether groups of a workgroup's threads may share out K.
+    pub groups: bool,
     /// Rows or columns up to which the skinny kernel is taken; 0 for never.
     pub skinny_lines: usize,
     /// Threads of the skinny kernel's workgroups where lines are neighbours in memory.
     pub skinny_threads: usize,
-    /// Bytes of neighbouring lines that such a workgroup takes.
-    pub skinny_bytes: u32,
-    /// Lines of 16-bit elements that each of its threads takes: 4, or 8 by loads of sixteen bytes.
-    pub skinny_wide: u32,
-    /// Quads of steps along K that a thread of the skinny kernel fetches before it uses the first,
-    /// where it has few sums.
-    pub skinny_flight: u32,
     /// Whether i8 products use the packed dot product.
     pub dot4: bool,
 }
@@ -49,16 +44,14 @@ impl Tuning {
         processors: 132,
         flops: 47e12,
         bytes: 4.0e12,
-        dispatch: 2.5e-6,
+        dispatch: 3.5e-6,
         specialise_flops: 3e7,
         copy_reuse: 3072,
         copy_reuse_unaligned: 512,
         slices: true,
+        groups: true,
         skinny_lines: 16,
         skinny_threads: 1024,
-        skinny_bytes: 128,
-        skinny_wide: 4,
-        skinny_flight: 4,
         dot4: true,
     };
 
@@ -98,11 +91,9 @@ impl Tuning {
         copy_reuse: usize::MAX,
         copy_reuse_unaligned: usize::MAX,
         slices: false,
+        groups: false,
         skinny_lines: 0,
         skinny_threads: 256,
-        skinny_bytes: 128,
-        skinny_wide: 4,
-        skinny_flight: 4,
         dot4: false,
     };
 

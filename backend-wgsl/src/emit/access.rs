@@ -7,7 +7,6 @@ use crate::decide::{Fetch, Sizes};
 /// What the storage binding of an operand is an array of, when loads fetch `width` elements.
 pub(super) fn storage(element: ElementType, width: u32) -> &'static str {
     match (element, width) {
-        (_, 8) => "vec4<u32>",
         (ElementType::F16, 4) => "vec4<f16>",
         (ElementType::F16, 2) => "vec2<f16>",
         (ElementType::F16, _) => "f16",
@@ -121,8 +120,6 @@ fn i8_of(word: u32, lane: u32) -> i32 {
 /// One element of the binding `data`, whose index in elements is `i`.
 pub(super) fn element_at(element: ElementType, data: &str, width: u32) -> String {
     match (element, width) {
-        (ElementType::BF16, 8) => format!("bf16_of({data}[i / 8u][(i / 2u) % 4u], i % 2u)"),
-        (ElementType::F16, 8) => format!("unpack2x16float({data}[i / 8u][(i / 2u) % 4u])[i % 2u]"),
         (ElementType::BF16, 4) => format!("bf16_of({data}[i / 4u][(i / 2u) % 2u], i % 2u)"),
         (ElementType::BF16, _) => format!("bf16_of({data}[i / 2u], i % 2u)"),
         (ElementType::I8, _) => format!("i8_of({data}[i / 4u], i % 4u)"),
@@ -140,18 +137,6 @@ pub(super) fn four_at(element: ElementType, data: &str) -> String {
         ),
         ElementType::I8 => format!("unpack4xI8({data}[i])"),
         _ => format!("vec4<Elem>({data}[i])"),
-    }
-}
-
-/// The four elements from number `4 * half` on of the eight 16-bit ones of `words`.
-pub(super) fn half_of(element: ElementType, words: &str, half: u32) -> String {
-    let [x, y] = if half == 0 { ["x", "y"] } else { ["z", "w"] };
-    match element {
-        ElementType::BF16 => format!(
-            "vec4<Elem>(bf16_of({words}.{x}, 0u), bf16_of({words}.{x}, 1u), \
-             bf16_of({words}.{y}, 0u), bf16_of({words}.{y}, 1u))"
-        ),
-        _ => format!("vec4<Elem>(unpack2x16float({words}.{x}), unpack2x16float({words}.{y}))"),
     }
 }
 

@@ -12,8 +12,6 @@
 //! Unlike the vector kernel's, the last prefetch repeats a strip where that is possible, because here
 //! a branch costs a tenth of the speed.
 //!
-//! Strips that are fetched ahead wait in sets of registers: strip s in set s modulo their number.
-//!
 //! A subgroup owns a tile of 16×16 matrices of C and multiplies a strip by fragments of 16 steps.
 //! Sums go straight from the matrices to memory where nothing happens to them on the way and no
 //! block is cut by an edge; elsewhere each subgroup passes one matrix after the other through
@@ -39,29 +37,12 @@ pub(super) fn body(kernel: &Kernel, fused: bool) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
     let _ = opening(&mut text, kernel, &sides).and_then(|()| {
-        let ahead = ahead(kernel);
-        hook(&mut text, kernel, &sides, tile.prologue, "    ", 0)?;
-        if ahead == 1 {
-            writeln!(text, "    for (var t = 0u; t < strips; t += 1u) {{")?;
-        } else {
-            writeln!(text, "    var t = 0u;\n    loop {{")?;
-        }
-        // One turn for each set of registers, which a loop cannot choose between by an index.
-        for turn in 0..ahead {
-            if turn > 0 {
-                writeln!(text, "        if (t == strips) {{\n            break;\n        }}")?;
-            }
-            hook(&mut text, kernel, &sides, tile.prefetch, "        ", turn)?;
-            hook(&mut text, kernel, &sides, tile.acquire, "        ", turn)?;
-            strip(&mut text, kernel)?;
-            hook(&mut text, kernel, &sides, tile.release, "        ", turn)?;
-            if ahead > 1 {
-                writeln!(text, "        t += 1u;")?;
-            }
-        }
-        if ahead > 1 {
-            writeln!(text, "        if (t == strips) {{\n            break;\n        }}")?;
-        }
+        hook(&mut text, kernel, &sides, tile.prologue, "    ")?;
+        writeln!(text, "    for (var t = 0u; t < strips; t += 1u) {{")?;
+        hook(&mut text, kernel, &sides, tile.prefetch, "        ")?;
+        hook(&mut text, kernel, &sides, tile.acquire, "        ")?;
+        strip(&mut text, kernel)?;
+        hook(&mut text, kernel, &sides, tile.release, "        ")?;
         writeln!(text, "    }}")?;
         if kernel.stores_directly() {
             store_directly(&mut text, kernel, fused)?;
@@ -71,11 +52,6 @@ pub(super) fn body(kernel: &Kernel, fused: bool) -> String {
         writeln!(text, "}}")
     });
     text
-}
-
-/// Strips that are fetched ahead.
-fn ahead(kernel: &Kernel) -> u32 {
-    kernel.config.map_or(1, |config| config.tile.strips_ahead as u32)
 }
 
 /// One operand's side of the kernel.
@@ -89,17 +65,9 @@ struct Side {
     threads: u32,
     strides: Strides,
     whole: bool,
-    /// Sets of registers.
-    sets: u32,
 }
 
 impl Side {
-    /// The register of a slot in a set.
-    fn register(&self, set: u32, slot: u32) -> String {
-        let name = self.name;
-        if self.sets == 1 { format!("{name}_{slot}") } else { format!("{name}_{slot}_{set}") }
-    }
-
     const fn is_a(&self) -> bool {
         self.name == 'a'
     }
@@ -118,19 +86,13 @@ impl Side {
 fn sides(kernel: &Kernel) -> [Side; 2] {
     let [strides_a, strides_b] = Strides::of(kernel);
     let whole = kernel.sizes.map_or([false; 2], |s| [s.whole_m, s.whole_n]);
-    let (threads, sets) = (kernel.threads(), ahead(kernel));
+    let threads = kernel.threads();
     let [bm, bn] = kernel.block;
     let kt = kernel.k_tile;
-    let side = |name, lines, length, strides, whole| Side {
-        name,
-        lines,
-        length,
-        threads,
-        strides,
-        whole,
-        sets,
-    };
-    [side('a', bm, kt, strides_a, whole[0]), side('b', kt, bn, strides_b, whole[1])]
+    [
+        Side { name: 'a', lines: bm, length: kt, threads, strides: strides_a, whole: whole[0] },
+        Side { name: 'b', lines: kt, length: bn, threads, strides: strides_b, whole: whole[1] },
+    ]
 }
 
 /// Tiles, helpers, and the kernel up to its loop.
@@ -218,27 +180,23 @@ fn places(text: &mut String, side: &Side) -> fmt::Result {
         };
         writeln!(
             text,
-            "    let {name}_at_{s} = (p.{name}_base + at.batch * {} + {position} + {k_part}) / {CHUNK}u;",
+            "    let {name}_at_{s} = (p.{name}_base + at.batch * {} + {position} + {k_part}) / {CHUNK}u;\n    \
+             var {name}_{s} = vec4<u32>();",
             strides.batch
         )?;
-        for set in 0..side.sets {
-            writeln!(text, "    var {} = vec4<u32>();", side.register(set, s))?;
-        }
     }
     Ok(())
 }
 
-/// A hook's actions, in place, in iteration `turn` of as many as there are sets of registers.
+/// A hook's actions, in place.
 fn hook(
     text: &mut String,
     kernel: &Kernel,
     sides: &[Side; 2],
     actions: &[TileAction],
     indent: &str,
-    turn: u32,
 ) -> fmt::Result {
     let slice = Slice::of(kernel);
-    let ahead = ahead(kernel);
     for action in actions {
         let (strip, fetches, commits) = match action {
             TileAction::Barrier => {
@@ -250,78 +208,43 @@ fn hook(
             TileAction::Load(strip) => (*strip, true, true),
             _ => continue,
         };
-        // The strip a fetch runs ahead to took the place of the one in the tile.
-        let near = if commits && !fetches { 1 } else { ahead };
-        let set = if strip == Strip::First { 0 } else { (turn + near) % ahead };
-        let guarded = strip == Strip::Next && !slice.can_repeat(near);
+        let guarded = strip == Strip::Next && !slice.can_repeat();
         if guarded {
-            writeln!(text, "{indent}if (t + {near}u < strips) {{")?;
+            writeln!(text, "{indent}if (t + 1u < strips) {{")?;
         }
         if fetches {
-            let k0 = StripStart::of(&slice, strip, near);
-            fetch_strip(text, sides, &k0, indent, set)?;
+            fetch_strip(text, &slice, sides, strip, indent)?;
         }
         if commits {
-            sides.iter().try_for_each(|side| commit(text, side, indent, set))?;
+            sides.iter().try_for_each(|side| commit(text, side, indent))?;
         }
         if guarded {
             writeln!(text, "{indent}}}")?;
-        }
-        if fetches && strip == Strip::First {
-            for later in 1..ahead {
-                let guarded = !slice.can_repeat(later);
-                if guarded {
-                    writeln!(text, "{indent}if ({later}u < strips) {{")?;
-                }
-                fetch_strip(text, sides, &StripStart::later(&slice, later), indent, later)?;
-                if guarded {
-                    writeln!(text, "{indent}}}")?;
-                }
-            }
         }
     }
     Ok(())
 }
 
-/// The first step of a strip, and how many of its steps are inside K where that is not all of them.
-struct StripStart {
-    k0: String,
-    left: Option<&'static str>,
-}
-
-impl StripStart {
-    /// `near` strips after the one in the tile, where the next is meant.
-    fn of(slice: &Slice, strip: Strip, near: u32) -> Self {
-        let (k0, left) = match strip {
-            Strip::Next => (slice.ahead("t", near), None),
-            Strip::First if slice.whole_strips => ("k_begin".to_owned(), None),
-            Strip::First => ("cut_k".to_owned(), Some("cut_left")),
-            _ if slice.whole_strips => ("k_begin + t * KT".to_owned(), None),
-            // Only the first strip is cut, and every strip is inside K.
-            _ => (
-                "select(k_begin + (t - 1u) * KT, cut_k, t == 0u)".to_owned(),
-                Some("select(KT, cut_left, t == 0u)"),
-            ),
-        };
-        Self { k0, left }
-    }
-
-    /// Strip number `strip` of those before the loop, not the first.
-    fn later(slice: &Slice, strip: u32) -> Self {
-        Self { k0: slice.ahead("0u", strip), left: None }
-    }
-}
-
-/// A strip of both operands to a set of registers.
+/// A strip of both operands to registers.
 fn fetch_strip(
     text: &mut String,
+    slice: &Slice,
     sides: &[Side; 2],
-    start: &StripStart,
+    strip: Strip,
     indent: &str,
-    set: u32,
 ) -> fmt::Result {
-    writeln!(text, "{indent}{{\n{indent}    let k0 = {};", start.k0)?;
-    if let Some(left) = start.left {
+    let (first, k0) = match strip {
+        Strip::Next if slice.can_repeat() => (false, slice.next_or_repeated().to_owned()),
+        Strip::Next => (false, slice.next().to_owned()),
+        Strip::First if slice.whole_strips => (false, "k_begin".to_owned()),
+        Strip::First => (true, "cut_k".to_owned()),
+        _ if slice.whole_strips => (false, "k_begin + t * KT".to_owned()),
+        // Only the first strip is cut, and every strip is inside K.
+        _ => (true, "select(k_begin + (t - 1u) * KT, cut_k, t == 0u)".to_owned()),
+    };
+    writeln!(text, "{indent}{{\n{indent}    let k0 = {k0};")?;
+    if first {
+        let left = if strip == Strip::First { "cut_left" } else { "select(KT, cut_left, t == 0u)" };
         writeln!(text, "{indent}    let left = {left};")?;
     }
     for side in sides {
@@ -334,9 +257,8 @@ fn fetch_strip(
                 format!("k0 * {}", place::in_vectors(&side.strides.k, CHUNK))
             };
             let load = format!("{name}_data[{name}_at_{s} + {advance}]");
-            let register = side.register(set, s);
-            if start.left.is_none() {
-                writeln!(text, "{indent}    {register} = {load};")?;
+            if !first {
+                writeln!(text, "{indent}    {name}_{s} = {load};")?;
                 continue;
             }
             let (inside, kept) = if side.is_a() {
@@ -347,26 +269,25 @@ fn fetch_strip(
             };
             writeln!(
                 text,
-                "{indent}    {register} = vec4<u32>();\n\
-                 {indent}    if ({inside}) {{\n{indent}        {register} = {kept};\n{indent}    }}"
+                "{indent}    {name}_{s} = vec4<u32>();\n\
+                 {indent}    if ({inside}) {{\n{indent}        {name}_{s} = {kept};\n{indent}    }}"
             )?;
         }
     }
     writeln!(text, "{indent}}}")
 }
 
-/// A set of registers to the tile.
-fn commit(text: &mut String, side: &Side, indent: &str, set: u32) -> fmt::Result {
+/// Registers to the tile.
+fn commit(text: &mut String, side: &Side, indent: &str) -> fmt::Result {
     let name = side.name;
     let pitch = side.pitch();
     let per_round = side.threads / (side.length / CHUNK);
     for s in 0..side.slots() {
         let at = format!("({name}_line + {}u) * {pitch}u + {name}_near / 4u", s * per_round);
-        let register = side.register(set, s);
         writeln!(
             text,
-            "{indent}tile_{name}[{at}] = low({register});\n\
-             {indent}tile_{name}[{at} + 1u] = high({register});"
+            "{indent}tile_{name}[{at}] = low({name}_{s});\n\
+             {indent}tile_{name}[{at} + 1u] = high({name}_{s});"
         )?;
     }
     Ok(())

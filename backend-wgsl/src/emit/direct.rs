@@ -42,10 +42,6 @@ pub(super) fn loads(text: &mut String, operand: ElementType, side: &Side) -> fmt
     let element = access::element_at(operand, &data, side.fetch.width);
     writeln!(text, "fn {name}_at(i: u32) -> Elem {{\n    return {element};\n}}\n")?;
     let near = if side.fetch.along_k { &side.strides.k } else { &side.strides.line };
-    if side.fetch.width == 8 {
-        // Its vectors are taken apart where they are used.
-        return Ok(());
-    }
     let four = if side.fetch.width == 4 {
         access::four_at(operand, &data)
     } else {

@@ -170,12 +170,7 @@ pub(super) fn reduce(
 }
 
 /// Types, parameters and bindings of a pass from raw sums to C.
-fn sums_to_output(
-    traits: &Traits,
-    [sum, stored]: [&str; 2],
-    axes: &str,
-    access: Access,
-) -> String {
+fn sums_to_output(traits: &Traits, [sum, stored]: [&str; 2], axes: &str, access: Access) -> String {
     let input = access.input();
     format!(
         "alias Acc = {};\nalias Scalar = {};\nalias Sum = {sum};\n\n{}\

@@ -114,13 +114,7 @@ pub fn pack_rows(traits: &Traits, slices: u32, access: Access) -> String {
 /// The module of the pass that adds up slices of K with `groups` threads an output, applies the
 /// epilogue and stores 32-bit elements, one after the other or where `vectors` says so four at once.
 #[must_use]
-pub fn reduce(
-    traits: &Traits,
-    slices: u32,
-    groups: u32,
-    vectors: bool,
-    access: Access,
-) -> String {
+pub fn reduce(traits: &Traits, slices: u32, groups: u32, vectors: bool, access: Access) -> String {
     let mut text = header::reduce(traits, slices, groups, vectors, access);
     text.push_str(&epilogue(traits));
     text.push_str(if vectors { access::STORE_FUSED_VECTOR } else { access::STORE_FUSED });

@@ -76,10 +76,9 @@ impl Slice {
         }
     }
 
-    /// Whether there is known to be a whole strip that can be fetched again where the one `ahead`
-    /// strips on does not exist.
-    pub(super) fn can_repeat(&self, ahead: u32) -> bool {
-        self.whole_strips || (!self.sliced && self.k.is_some_and(|k| k > ahead * self.k_tile))
+    /// Whether there is known to be a whole strip that can be fetched again where no other follows.
+    pub(super) fn can_repeat(&self) -> bool {
+        self.whole_strips || (!self.sliced && self.k.is_some_and(|k| k > self.k_tile))
     }
 
     /// `at`, and the part of K: `k_begin` and `k_length`.
@@ -118,27 +117,17 @@ impl Slice {
         text
     }
 
-    /// First step of the strip `ahead` strips after number `t`, or of the last whole one where that
-    /// can be fetched again. Strips follow the one that K may cut short.
-    pub(super) fn ahead(&self, t: &str, ahead: u32) -> String {
-        if self.can_repeat(ahead) { self.next_or_repeated(t, ahead) } else { self.next(t, ahead) }
+    /// First step of strip t + 1, of which there is one. Strips follow the one that K may cut short.
+    pub(super) const fn next(&self) -> &'static str {
+        if self.whole_strips { "k_begin + (t + 1u) * KT" } else { "k_begin + t * KT" }
     }
 
-    /// First step of strip `t` + `ahead`, which exists.
-    pub(super) fn next(&self, t: &str, ahead: u32) -> String {
-        match (self.whole_strips, ahead) {
-            (true, _) => format!("k_begin + ({t} + {ahead}u) * KT"),
-            (false, 1) => format!("k_begin + {t} * KT"),
-            (false, _) => format!("k_begin + ({t} + {}u) * KT", ahead - 1),
-        }
-    }
-
-    /// The same, or of the last whole strip where there is none.
-    pub(super) fn next_or_repeated(&self, t: &str, ahead: u32) -> String {
-        match (self.whole_strips, ahead) {
-            (true, _) => format!("k_begin + min({t} + {ahead}u, strips - 1u) * KT"),
-            (false, 1) => format!("k_begin + min({t}, strips - 2u) * KT"),
-            (false, _) => format!("k_begin + min({t} + {}u, strips - 2u) * KT", ahead - 1),
+    /// The same, or of a whole strip where none follows.
+    pub(super) const fn next_or_repeated(&self) -> &'static str {
+        if self.whole_strips {
+            "k_begin + min(t + 1u, strips - 1u) * KT"
+        } else {
+            "k_begin + min(t, strips - 2u) * KT"
         }
     }
 }

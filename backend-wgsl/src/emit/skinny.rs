@@ -5,9 +5,9 @@
 //! how threads share the work:
 //!
 //! ```text
-//! across   lines are neighbours in memory:   some threads side by side own 4 or 8 lines each; groups
-//!          of them take every GROUPS-th quad of steps along K and add up in their subgroups, then
-//!          through workgroup memory
+//! across   lines are neighbours in memory:   8 threads side by side own 4 lines each; groups of 8
+//!          take every GROUPS-th quad of steps along K and add up, by shuffles in a subgroup and
+//!          through workgroup memory between subgroups
 //! along    steps are neighbours in memory:   a team of threads owns LINES lines, each thread every
 //!          TEAM-th quad of steps, and the team adds up by a subgroup reduction, or without
 //!          subgroups through workgroup memory
@@ -37,10 +37,8 @@ pub(super) fn body(kernel: &Kernel, operand: ElementType) -> String {
     let _ = loads(&mut text, operand, &few)
         .and_then(|()| loads(&mut text, operand, &many))
         .and_then(|()| match skinny.team {
-            Team::Across { lanes, wide, groups, together } => {
-                let team = Across { lanes, wide, groups, together };
-                across(&mut text, kernel, &skinny, operand, [&few, &many], &team)
-                    .and_then(|()| writeln!(text, "}}"))
+            Team::Across { lanes, groups, together } => {
+                across(&mut text, kernel, &skinny, &few, &many, [lanes, groups, together])
             }
             Team::Along { threads, lines, subgroup } => {
                 let team = Along { threads, lines, subgroup };
@@ -81,221 +79,123 @@ fn opening(text: &mut String, kernel: &Kernel, few: &Side) -> fmt::Result {
     )
 }
 
-/// The kernel's sizes where lines are neighbours in memory.
-struct Across {
-    lanes: u32,
-    wide: u32,
-    groups: u32,
-    together: u32,
-}
-
-impl Across {
-    /// Vectors of four lines a thread sums.
-    const fn vectors(&self) -> u32 {
-        self.wide / 4
-    }
-
-    /// Sums of a line that meet in workgroup memory.
-    const fn parts(&self) -> u32 {
-        self.groups / self.together
-    }
-}
-
-/// How a thread loads its lines of the other operand.
-struct LineLoads<'s> {
-    many: &'s Side,
-    operand: ElementType,
-    /// Elements a load fetches across K: 1, 4 or 8.
-    width: u32,
-    wide: u32,
-}
-
-impl<'s> LineLoads<'s> {
-    fn new(many: &'s Side, operand: ElementType, wide: u32) -> Self {
-        // A packed B has its vectors along K, whatever the plan's B had: its elements are taken singly.
-        let width = if many.fetch.along_k { 1 } else { many.fetch.width };
-        Self { many, operand, width, wide }
-    }
-
-    /// Where the loads begin. Lines outside the matrix read the last vector inside; single loads are
-    /// clamped one by one.
-    fn places(&self, text: &mut String) -> fmt::Result {
-        let Side { size, strides, .. } = self.many;
-        let base = self.many.base();
-        let width = self.width;
-        for (load, line) in (0..self.wide).step_by(width as usize).enumerate() {
-            let (last, whole) = if width == 1 {
-                (format!("p.{size} - 1u"), String::new())
-            } else {
-                (format!("(p.{size} - 1u) / {width}u * {width}u"), format!(" / {width}u"))
-            };
-            writeln!(
-                text,
-                "    let many_{load} = ({base} + min(line + {line}u, {last}) * {}){whole};",
-                strides.line
-            )?;
-        }
-        Ok(())
-    }
-
-    /// The loads of step `k` into names that begin with `name`.
-    fn fetch(&self, text: &mut String, indent: &str, name: &str, k: &str) -> fmt::Result {
-        let Side { name: side, strides, .. } = self.many;
-        let stride = if self.width == 1 {
-            strides.k.clone()
-        } else {
-            in_vectors(&strides.k, self.width)
-        };
-        let at = |load: u32| format!("many_{load} + ({k}) * {stride}");
-        match self.width {
-            8 => writeln!(text, "{indent}let {name} = {side}_data[{}];", at(0)),
-            4 => (0..self.wide / 4).try_for_each(|v| {
-                writeln!(text, "{indent}let {name}_{v} = {side}_four({});", at(v))
-            }),
-            _ => (0..self.wide / 4).try_for_each(|v| {
-                let lines: Vec<_> =
-                    (4 * v..4 * v + 4).map(|line| format!("{side}_at({})", at(line))).collect();
-                writeln!(text, "{indent}let {name}_{v} = vec4<Elem>({});", lines.join(", "))
-            }),
-        }
-    }
-
-    /// Four lines of what was loaded.
-    fn four(&self, name: &str, v: u32) -> String {
-        match self.width {
-            8 => access::half_of(self.operand, name, v),
-            _ => format!("{name}_{v}"),
-        }
-    }
+/// Quads fetched before the first is used.
+const fn quads_in_flight(few: u32) -> u32 {
+    if few <= 4 { 4 } else { 2 }
 }
 
 fn across(
     text: &mut String,
     kernel: &Kernel,
     skinny: &Skinny,
-    operand: ElementType,
-    [few, many]: [&Side; 2],
-    team: &Across,
+    few: &Side,
+    many: &Side,
+    [lanes, groups, together]: [u32; 3],
 ) -> fmt::Result {
     let rows = skinny.few;
-    let Across { lanes, wide, groups, .. } = *team;
-    let vectors = team.vectors();
-    writeln!(
-        text,
-        "var<workgroup> part: array<vec4<Acc>, {}>;\n",
-        team.parts() * lanes * vectors
-    )?;
+    // Sums of a line that meet in workgroup memory.
+    let parts = groups / together;
+    writeln!(text, "var<workgroup> part: array<vec4<Acc>, {}>;\n", lanes * parts)?;
     opening(text, kernel, few)?;
+    let Side { name, size, origin, strides, .. } = many;
     writeln!(
         text,
         "    let lane = tid % {lanes}u;\n    let group = tid / {lanes}u;\n    \
-         let line = {} + lane * {wide}u;",
-        many.origin
+         let line = {origin} + lane * 4u;"
     )?;
-    let loads = LineLoads::new(many, operand, wide);
-    loads.places(text)?;
-    for r in 0..rows {
-        for v in 0..vectors {
-            writeln!(text, "    var c_{r}_{v} = vec4<Acc>();")?;
+    // Lines outside the matrix read the last vector inside; single loads are clamped one by one. A
+    // packed B has its vectors along K, whatever the plan's B had: its elements are taken singly.
+    let vectors = many.fetch.width == 4 && !many.fetch.along_k;
+    if vectors {
+        writeln!(
+            text,
+            "    let many = ({} + min(line, (p.{size} - 1u) / 4u * 4u) * {}) / 4u;",
+            many.base(),
+            strides.line
+        )?;
+    } else {
+        for e in 0..4 {
+            writeln!(
+                text,
+                "    let many_{e} = {} + min(line + {e}u, p.{size} - 1u) * {};",
+                many.base(),
+                strides.line
+            )?;
         }
     }
+    let step = |k: &str| {
+        if vectors {
+            format!("{name}_four(many + ({k}) * {})", in_vectors(&strides.k, 4))
+        } else {
+            let k = format!("({k}) * {}", strides.k);
+            let elements: Vec<_> = (0..4).map(|e| format!("{name}_at(many_{e} + {k})")).collect();
+            format!("vec4<Elem>({})", elements.join(", "))
+        }
+    };
+    for r in 0..rows {
+        writeln!(text, "    var c_{r} = vec4<Acc>();")?;
+    }
+    let flight = quads_in_flight(rows);
     let stride = 4 * groups;
-    quad_loops(text, stride, skinny.flight, "group", |text, indent, quads| {
+    quad_loops(text, stride, flight, "group", |text, indent, quads| {
         for q in 0..quads {
             for e in 0..4 {
-                let k = format!("k + {}u", q * stride + e);
-                loads.fetch(text, indent, &format!("w_{q}_{e}"), &k)?;
+                let load = step(&format!("k + {}u", q * stride + e));
+                writeln!(text, "{indent}let w_{q}_{e} = {load};")?;
             }
         }
         for q in 0..quads {
             for r in 0..rows {
                 let x = few_quad(few, r, &format!("k + {}u", q * stride));
                 writeln!(text, "{indent}let x_{q}_{r} = {x};")?;
-            }
-            for (e, lane) in ["x", "y", "z", "w"].into_iter().enumerate() {
-                for v in 0..vectors {
-                    let w = loads.four(&format!("w_{q}_{e}"), v);
-                    writeln!(text, "{indent}let w_{q}_{e}_of_{v} = {w};")?;
-                    for r in 0..rows {
-                        writeln!(
-                            text,
-                            "{indent}c_{r}_{v} += x_{q}_{r}.{lane} * w_{q}_{e}_of_{v};"
-                        )?;
-                    }
+                for (e, lane) in ["x", "y", "z", "w"].into_iter().enumerate() {
+                    writeln!(text, "{indent}c_{r} += x_{q}_{r}.{lane} * w_{q}_{e};")?;
                 }
             }
         }
         Ok(())
     })?;
     writeln!(text, "    if (group < k_end - rest) {{\n        let k = rest + group;")?;
-    loads.fetch(text, "        ", "w", "k")?;
-    for v in 0..vectors {
-        writeln!(text, "        let w_of_{v} = {};", loads.four("w", v))?;
-    }
+    writeln!(text, "        let w = {};", step("k"))?;
     for r in 0..rows {
         writeln!(
             text,
-            "        let x_{r} = {}_at(few + {} + k * {});",
+            "        c_{r} += {}_at(few + {} + k * {}) * w;",
             few.name,
             times(&few.strides.line, r),
             few.strides.k
         )?;
-        for v in 0..vectors {
-            writeln!(text, "        c_{r}_{v} += x_{r} * w_of_{v};")?;
-        }
     }
     writeln!(text, "    }}")?;
-    (0..rows).try_for_each(|r| add_up(text, skinny, many, team, r))
-}
-
-/// Adds up a row's sums of all groups and stores them.
-fn add_up(
-    text: &mut String,
-    skinny: &Skinny,
-    many: &Side,
-    team: &Across,
-    r: u32,
-) -> fmt::Result {
-    let Across { lanes, together, .. } = *team;
-    let (vectors, parts) = (team.vectors(), team.parts());
-    for v in 0..vectors {
+    for r in 0..rows {
         for step in (0..together.ilog2()).map(|power| lanes << power) {
-            writeln!(text, "    c_{r}_{v} += subgroupShuffleXor(c_{r}_{v}, {step}u);")?;
+            writeln!(text, "    c_{r} += subgroupShuffleXor(c_{r}, {step}u);")?;
         }
-    }
-    if r > 0 {
-        writeln!(text, "    workgroupBarrier();")?;
-    }
-    let row = lanes * vectors;
-    writeln!(
-        text,
-        "    if (group % {together}u == 0u) {{\n        let slot = group / {together}u * {row}u + lane;"
-    )?;
-    for v in 0..vectors {
-        writeln!(text, "        part[slot + {}u] = c_{r}_{v};", v * lanes)?;
-    }
-    writeln!(
-        text,
-        "    }}\n    for (var half = {}u; half > 0u; half /= 2u) {{\n        workgroupBarrier();\n        \
-         if (tid < half * {row}u) {{\n            part[tid] += part[tid + half * {row}u];\n        \
-         }}\n    }}",
-        parts / 2
-    )?;
-    if parts == 1 {
-        writeln!(text, "    workgroupBarrier();")?;
-    }
-    writeln!(text, "    if (tid < {row}u) {{\n        let first = {} + tid % {lanes}u * {}u + tid / {lanes}u * 4u;", many.origin, team.wide)?;
-    for (e, lane) in ["x", "y", "z", "w"].into_iter().enumerate() {
-        let (few_line, line) = (format!("{r}u"), format!("first + {e}u"));
-        let (row, col) = place(skinny, &few_line, &line);
+        // The first group of a subgroup has the sums of all of them.
         writeln!(
             text,
-            "        if ({line} < p.{}) {{\n            \
-             store_c(wg.z, {row}, {col}, part[tid].{lane});\n        }}",
-            many.size
+            "    workgroupBarrier();\n    \
+             if (group % {together}u == 0u) {{\n        \
+             part[group / {together}u * {lanes}u + lane] = c_{r};\n    }}\n    \
+             workgroupBarrier();\n    \
+             for (var half = {}u; half > 0u; half /= 2u) {{\n        \
+             if (group < half) {{\n            part[tid] += part[tid + half * {lanes}u];\n        }}\n        \
+             workgroupBarrier();\n    }}",
+            parts / 2
         )?;
+        writeln!(text, "    if (group == 0u) {{")?;
+        for (e, lane) in ["x", "y", "z", "w"].into_iter().enumerate() {
+            let (few_line, line) = (format!("{r}u"), format!("line + {e}u"));
+            let (row, col) = place(skinny, &few_line, &line);
+            writeln!(
+                text,
+                "        if ({line} < p.{size}) {{\n            \
+                 store_c(wg.z, {row}, {col}, part[tid].{lane});\n        }}"
+            )?;
+        }
+        writeln!(text, "    }}")?;
     }
-    writeln!(text, "    }}")
+    writeln!(text, "}}")
 }
 
 /// Row and column of C for a line of the few and one of the many.
@@ -340,7 +240,7 @@ fn along(
             writeln!(text, "    var c_{l}_{r} = Acc(0);")?;
         }
     }
-    let flight = skinny.flight;
+    let flight = quads_in_flight(rows);
     let stride = 4 * threads;
     quad_loops(text, stride, flight, "lane", |text, indent, quads| {
         for q in 0..quads {

@@ -132,12 +132,17 @@ fn write(text: &mut String, kernel: &Kernel, operand: ElementType, groups: u32) 
     loads(text, operand, &a)?;
     loads(text, operand, &b)?;
     vector::store_quad(text, kernel)?;
-    let vectors = tm * tn / 4;
+    let (vectors, half) = (tm * tn / 4, groups / 2);
+    writeln!(text, "const GROUPS = {groups}u;\nconst HALF = {half}u;\nconst OWN = {own}u;\n")?;
+    if groups > 1 {
+        writeln!(
+            text,
+            "var<workgroup> part: array<array<array<vec4<Acc>, OWN>, HALF>, {vectors}>;\n"
+        )?;
+    }
     writeln!(
         text,
-        "const GROUPS = {groups}u;\nconst OWN = {own}u;\n\n\
-         var<workgroup> part: array<array<array<vec4<Acc>, OWN>, GROUPS>, {vectors}>;\n\n\
-         @compute @workgroup_size(THREADS)\n\
+        "@compute @workgroup_size(THREADS)\n\
          fn main(\n    @builtin(workgroup_id) wg: vec3<u32>,\n    \
          @builtin(local_invocation_index) tid: u32,\n) {{\n    \
          let group = tid / OWN;\n    let own = tid % OWN;"
@@ -177,7 +182,7 @@ fn write(text: &mut String, kernel: &Kernel, operand: ElementType, groups: u32) 
         }
         Ok(())
     })?;
-    writeln!(text, "    if (group < k_end - rest) {{\n        let k = rest + group;")?;
+    writeln!(text, "    for (var k = rest + group; k < k_end; k += GROUPS) {{")?;
     for j in 0..tn / 4 {
         let elements: Vec<_> = (0..4).map(|e| b.single(4 * j + e, "k")).collect();
         writeln!(text, "        let w_{j} = vec4<Elem>({});", elements.join(", "))?;
@@ -189,19 +194,44 @@ fn write(text: &mut String, kernel: &Kernel, operand: ElementType, groups: u32) 
         }
     }
     writeln!(text, "    }}")?;
-    for i in 0..tm {
-        for j in 0..tn / 4 {
-            writeln!(text, "    part[{}][group][own] = c_{i}_{j};", i * tn / 4 + j)?;
+    writeln!(text, "    let inside = at.row0 + BM <= p.m && at.col0 + BN <= p.n;")?;
+    if groups == 1 {
+        for v in 0..vectors {
+            store(text, "    ", tn, &format!("{v}u"), &sum_name(tn, v))?;
         }
+        return writeln!(text, "}}");
+    }
+    // The upper half of the groups hands its sums to the lower, so that half the memory does.
+    writeln!(text, "    if (group >= HALF) {{")?;
+    for v in 0..vectors {
+        writeln!(text, "        part[{v}][group - HALF][own] = {};", sum_name(tn, v))?;
+    }
+    writeln!(text, "    }}\n    workgroupBarrier();\n    if (group < HALF) {{")?;
+    for v in 0..vectors {
+        writeln!(text, "        part[{v}][group][own] += {};", sum_name(tn, v))?;
     }
     writeln!(
         text,
-        "    workgroupBarrier();\n    \
-         let inside = at.row0 + BM <= p.m && at.col0 + BN <= p.n;\n    \
+        "    }}\n    workgroupBarrier();\n    \
          for (var v = group; v < {vectors}u; v += GROUPS) {{\n        \
          var sum = part[v][0][own];\n        \
-         for (var other = 1u; other < GROUPS; other += 1u) {{\n            \
-         sum += part[v][other][own];\n        }}\n        \
-         store_quad(wg.z, row + v / (TN / 4u), col + v % (TN / 4u) * 4u, inside, sum);\n    }}\n}}"
+         for (var other = 1u; other < HALF; other += 1u) {{\n            \
+         sum += part[v][other][own];\n        }}"
+    )?;
+    store(text, "        ", tn, "v", "sum")?;
+    writeln!(text, "    }}\n}}")
+}
+
+/// The sums of vector `v` of a thread's.
+fn sum_name(tn: u32, v: u32) -> String {
+    format!("c_{}_{}", v / (tn / 4), v % (tn / 4))
+}
+
+/// Stores vector number `v`, four neighbours of a row.
+fn store(text: &mut String, indent: &str, tn: u32, v: &str, sum: &str) -> fmt::Result {
+    let across = tn / 4;
+    writeln!(
+        text,
+        "{indent}store_quad(wg.z, row + {v} / {across}u, col + {v} % {across}u * 4u, inside, {sum});"
     )
 }

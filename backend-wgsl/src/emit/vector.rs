@@ -370,7 +370,7 @@ fn hook(
 /// stored. That is worth a twentieth of the speed where a thread has many sums, and costs a sixth
 /// where it has few and the loads move anyway (`docs/speed.md`).
 fn repeats(kernel: &Kernel) -> bool {
-    kernel.thread[0] * kernel.thread[1] <= 32 && Slice::of(kernel).can_repeat(1)
+    kernel.thread[0] * kernel.thread[1] <= 32 && Slice::of(kernel).can_repeat()
 }
 
 /// A strip of both operands to registers.
@@ -397,8 +397,8 @@ fn fetch_strip(
         writeln!(text, "{indent}}}")
     };
     match strip {
-        Strip::Next if repeats(kernel) => whole(text, &slice.next_or_repeated("t", 1), indent),
-        Strip::Next => whole(text, &slice.next("t", 1), indent),
+        Strip::Next if repeats(kernel) => whole(text, slice.next_or_repeated(), indent),
+        Strip::Next => whole(text, slice.next(), indent),
         Strip::First if slice.whole_strips => whole(text, "k_begin", indent),
         _ if slice.whole_strips => whole(text, "k_begin + t * KT", indent),
         Strip::First => cut(text, indent),

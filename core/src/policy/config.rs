@@ -30,8 +30,6 @@ pub struct TileConfig {
     pub order: TileOrder,
     /// Unused elements between one line of a tile and the next.
     pub pad: usize,
-    /// Strips that fetches to registers run ahead.
-    pub strips_ahead: usize,
     /// Groups of threads that each sum their own steps along K.
     pub k_groups: usize,
     /// Actions before the loop.
@@ -112,8 +110,8 @@ impl KernelConfig {
                 "K_TILE_SIZE must not be zero: the loop over K advances by it"
             );
             assert!(
-                T::STRIPS_AHEAD > 0 && T::K_GROUPS > 0,
-                "STRIPS_AHEAD and K_GROUPS must not be zero: the next strip is the nearest there is, and some group sums K"
+                T::K_GROUPS == 1 || (T::K_GROUPS > 0 && T::K_GROUPS.is_multiple_of(2)),
+                "K_GROUPS must be 1 or even: half of the groups along K hands its sums to the other"
             );
             assert!(
                 C::THREAD_TILE_M > 0 && C::THREAD_TILE_N > 0,
@@ -192,7 +190,6 @@ impl KernelConfig {
                 staging: T::STAGING,
                 order: T::ORDER,
                 pad: T::PAD,
-                strips_ahead: T::STRIPS_AHEAD,
                 k_groups: T::K_GROUPS,
                 prologue: T::prologue(),
                 prefetch: T::prefetch(),
@@ -230,7 +227,7 @@ impl KernelConfig {
     /// PAD elements longer than it has elements; 0 for direct loads (a backend whose direct loads fill
     /// tiles counts those itself). Integers packed by fours take a quarter. Lines that cooperative
     /// matrices read are padded by as many bytes as lines of f32. Groups along K need room for the sums
-    /// of all their threads instead.
+    /// of half of them instead.
     #[must_use]
     pub const fn workgroup_bytes(&self) -> usize {
         let tile = &self.tile;
@@ -240,7 +237,7 @@ impl KernelConfig {
             return tile.num_buffers * 2 * (m * (k + pad) + k * (n + pad));
         }
         if tile.k_groups > 1 {
-            return tile.k_groups * m * n * self.compute.accumulator.size();
+            return tile.k_groups / 2 * m * n * self.compute.accumulator.size();
         }
         let packed = if let Multiply::VectorDot4 = self.compute.multiply { 4 } else { 1 };
         let k = k / packed;
@@ -275,15 +272,13 @@ impl KernelConfig {
         Ok(self)
     }
 
-    /// `tile/compute BMxBNxKT TMxTN`, the name a plan reports; strips ahead follow where there are several.
+    /// `tile/compute BMxBNxKT TMxTN`, the name a plan reports.
     #[must_use]
     pub fn name(&self) -> String {
         let (t, c) = (&self.tile, &self.compute);
         let width = if t.load_width > 1 { format!(" vec{}", t.load_width) } else { String::new() };
-        let ahead =
-            if t.strips_ahead > 1 { format!(" {} ahead", t.strips_ahead) } else { String::new() };
         format!(
-            "{}/{} {}x{}x{} {}x{}{width}{ahead}",
+            "{}/{} {}x{}x{} {}x{}{width}",
             t.name,
             c.name,
             t.block_tile_m,

@@ -71,9 +71,6 @@ pub trait TilePolicy: 'static {
     /// Elements between one line of a tile and the next that hold nothing, so that lines start in
     /// different banks.
     const PAD: usize = 0;
-    /// Strips that fetches to registers run ahead. With more than one, `Fetch(Strip::Next)` fetches
-    /// strip t + `STRIPS_AHEAD` into registers of its own, and those up to it follow `Fetch(Strip::First)`.
-    const STRIPS_AHEAD: usize = 1;
     /// Groups of threads that each compute the whole block from their own steps along K, and add up at
     /// the end.
     const K_GROUPS: usize = 1;
@@ -215,39 +212,6 @@ impl<const BM: usize, const BN: usize, const KT: usize> TilePolicy
     }
     fn release() -> &'static [TileAction] {
         &[TileAction::Barrier, TileAction::Commit(Strip::Next), TileAction::Barrier]
-    }
-}
-
-/// [`RegisterPrefetch`] with `AHEAD` strips on their way at once, for blocks so few that a processor
-/// holds one or two: with one strip each they wait for memory most of the time.
-#[derive(Clone, Copy, Debug, Default)]
-#[allow(clippy::exhaustive_structs, reason = "a zero-sized policy tag")]
-pub struct DeepPrefetch<const BM: usize, const BN: usize, const KT: usize, const AHEAD: usize>;
-
-impl<const BM: usize, const BN: usize, const KT: usize, const AHEAD: usize> TilePolicy
-    for DeepPrefetch<BM, BN, KT, AHEAD>
-{
-    const NAME: &'static str = "deep-prefetch";
-    const NUM_BUFFERS: usize = 1;
-    const BLOCK_TILE_M: usize = BM;
-    const BLOCK_TILE_N: usize = BN;
-    const K_TILE_SIZE: usize = KT;
-    const LOAD_WIDTH: usize = 4;
-    const ORDER: TileOrder = TileOrder::KOuter;
-    const PAD: usize = 4;
-    const STRIPS_AHEAD: usize = AHEAD;
-
-    fn prologue() -> &'static [TileAction] {
-        RegisterPrefetch::<BM, BN, KT>::prologue()
-    }
-    fn prefetch() -> &'static [TileAction] {
-        RegisterPrefetch::<BM, BN, KT>::prefetch()
-    }
-    fn acquire() -> &'static [TileAction] {
-        RegisterPrefetch::<BM, BN, KT>::acquire()
-    }
-    fn release() -> &'static [TileAction] {
-        RegisterPrefetch::<BM, BN, KT>::release()
     }
 }
 
