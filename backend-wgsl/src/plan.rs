@@ -1,18 +1,18 @@
 //! A prepared problem: decisions, pipelines, and the bindings of recent operands.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use lapidary_core::{
-    Args, BOperand, Error, KernelChoice, Layout, Operand, Placement, PlanOptions, Problem, Shape,
-    Tensor, TensorSlice,
+    Args, BOperand, Error, KernelChoice, Operand, Placement, PlanOptions, PlanSummary, Problem,
+    Shape, Tensor, TensorSlice,
 };
 
 use crate::bind::Source;
 use crate::decide::{self, Body, Decision, Kernel, OperandCopy, Reads, Store};
 use crate::device::Wgsl;
 use crate::emit::{self, Access};
-use crate::pack::WgslPackedB;
+use crate::pack;
 use crate::tensor::WgslTensor;
 
 /// Operand sets whose bindings a plan keeps; the oldest makes room for the next.
@@ -29,6 +29,9 @@ pub struct WgslPlan {
     /// Where A and B are copied to, where they are.
     pub(crate) copies: [Option<WgslTensor>; 2],
     prepared: Mutex<VecDeque<(Key, std::sync::Arc<Prepared>)>>,
+    options: PlanOptions,
+    /// The plan of the same product with B packed, once one is.
+    packed: OnceLock<Box<WgslPlan>>,
 }
 
 impl WgslPlan {
@@ -42,6 +45,13 @@ impl WgslPlan {
     #[must_use]
     pub fn problem(&self) -> &Problem {
         &self.problem
+    }
+
+    /// How products with a packed B are computed, once a B was packed with this plan: by another
+    /// kernel where that reads the packed order faster.
+    #[must_use]
+    pub fn packed_summary(&self) -> Option<&PlanSummary> {
+        self.packed.get().map(|plan| &plan.decision.summary)
     }
 
     /// The WGSL of the dispatch that multiplies, or of the only pass where there is no product.
@@ -59,7 +69,6 @@ impl WgslPlan {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Key {
     operands: [Option<(wgpu::Buffer, u64)>; 4],
-    b_layout: Layout,
 }
 
 /// Dispatches with everything bound.
@@ -150,6 +159,8 @@ impl Wgsl {
             scratch,
             copies,
             prepared: Mutex::default(),
+            options: options.clone(),
+            packed: OnceLock::new(),
         };
         // Compile now: a kernel that the driver refuses is an error of the plan, not of its use.
         if !problem.is_empty() {
@@ -196,6 +207,16 @@ impl Wgsl {
         self.inner.pipeline(label, source, access).map(Some)
     }
 
+    /// The plan of the same product with B packed, made where it is first needed.
+    pub(crate) fn packed_plan<'p>(&self, plan: &'p WgslPlan) -> Result<&'p WgslPlan, Error> {
+        if let Some(packed) = plan.packed.get() {
+            return Ok(packed);
+        }
+        let problem = pack::problem_of_packed(&plan.problem)?;
+        let packed = self.plan_untuned(&problem, &plan.options)?;
+        Ok(plan.packed.get_or_init(|| Box::new(packed)))
+    }
+
     /// Refuses a plan that another device made.
     pub(crate) fn check_plan(&self, plan: &WgslPlan) -> Result<(), Error> {
         if plan.owner == self.inner.id {
@@ -214,23 +235,36 @@ impl Wgsl {
         args: &Args<'_, Self>,
     ) -> Result<std::sync::Arc<Prepared>, Error> {
         self.check_plan(plan)?;
-        let problem = &plan.problem;
-        args.check(problem)?;
+        args.check(&plan.problem)?;
         self.check_owner(args.a.tensor)?;
-        match &args.b {
-            BOperand::Plain(b) => self.check_owner(b.tensor)?,
-            BOperand::Packed(packed) => self.check_owner(&packed.tensor)?,
-            _ => {}
-        }
+        let reads = plan.problem.reads_factors() && !plan.problem.is_empty();
+        let (plan, b) = match &args.b {
+            BOperand::Plain(b) => {
+                self.check_owner(b.tensor)?;
+                let layout = plan.problem.b_layout;
+                (plan, Source { tensor: b.tensor, offset: b.offset, layout })
+            }
+            BOperand::Packed(packed) => {
+                self.check_owner(&packed.tensor)?;
+                let source = pack::packed_source(&plan.problem, packed, args.c)?;
+                (if reads { self.packed_plan(plan)? } else { plan }, source)
+            }
+            _ => {
+                return Err(Error::PackedMismatch {
+                    found: "an unknown form of B".into(),
+                    expected: pack::expected(&plan.problem)?,
+                });
+            }
+        };
+        let problem = &plan.problem;
         self.check_owner(args.c.tensor)?;
         args.bias.map_or(Ok(()), |bias| self.check_owner(bias.tensor))?;
-        let reads = problem.reads_factors() && !problem.is_empty();
         let a = reads.then_some(Source {
             tensor: args.a.tensor,
             offset: args.a.offset,
             layout: problem.a_layout,
         });
-        let b = if reads { Some(b_source(plan, &args.b, args.c)?) } else { None };
+        let b = reads.then_some(b);
         let bias = args.bias.filter(|_| problem.bias);
         let place = |tensor: &WgslTensor, offset: usize| {
             let bytes = offset as u64 * tensor.element().size() as u64;
@@ -243,7 +277,6 @@ impl Wgsl {
                 Some(place(args.c.tensor, args.c.offset)),
                 bias.map(|s| place(s.tensor, s.offset)),
             ],
-            b_layout: b.map_or(problem.b_layout, |s| s.layout),
         };
         let mut kept = plan.prepared.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, prepared)) = kept.iter().find(|(k, _)| *k == key) {
@@ -331,40 +364,5 @@ fn vector_fault(operand: Source<'_>, shape: Shape, width: u32) -> Option<(&'stat
         Some(("the end of its buffer, which cuts its last vector off,", i128::from(room / size)))
     } else {
         None
-    }
-}
-
-/// B as it is or packed, with the layout to read it by.
-fn b_source<'a>(
-    plan: &WgslPlan,
-    b: &BOperand<'a, Wgsl>,
-    c: TensorSlice<'_, WgslTensor>,
-) -> Result<Source<'a>, Error> {
-    let problem = &plan.problem;
-    match b {
-        BOperand::Plain(b) => {
-            Ok(Source { tensor: b.tensor, offset: b.offset, layout: problem.b_layout })
-        }
-        BOperand::Packed(packed) => {
-            let packed: &'a WgslPackedB = packed;
-            let expected = WgslPackedB::describe(problem);
-            if packed.description() != expected {
-                return Err(Error::PackedMismatch { found: packed.description(), expected });
-            }
-            if packed.tensor.same_allocation(c.tensor) {
-                return Err(Error::Aliasing {
-                    operand: Operand::B,
-                    c_first: 0,
-                    c_end: c.tensor.len() * c.tensor.element().size(),
-                    first: 0,
-                    end: packed.tensor.len() * packed.tensor.element().size(),
-                });
-            }
-            Ok(Source { tensor: &packed.tensor, offset: 0, layout: packed.layout() })
-        }
-        _ => Err(Error::PackedMismatch {
-            found: "an unknown form of B".into(),
-            expected: WgslPackedB::describe(problem),
-        }),
     }
 }

@@ -94,9 +94,6 @@ fn every_module(mut visit: impl FnMut(&str, &str, usize, &DeviceLimits)) {
                     }
                 }
             }
-            for access in [Access::ReadOnlyInputs, Access::AllReadWrite] {
-                visit("pack_b", &emit::pack_b(operand, access), 0, limits);
-            }
         }
     }
 }

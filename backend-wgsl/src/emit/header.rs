@@ -183,19 +183,6 @@ fn sums_to_output(traits: &Traits, [sum, stored]: [&str; 2], axes: &str, access:
     )
 }
 
-pub(super) fn pack_b(operand: ElementType, access: Access) -> String {
-    let mut text = format!("// pack_b: {operand}\n");
-    text.push_str(&lanes(operand));
-    text.push_str("alias Scalar = u32;\n\n");
-    text.push_str(&params("vec4<u32>"));
-    let input = access.input();
-    text.push_str(&format!(
-        "@group(0) @binding(1) var<storage, {input}> b_data: array<u32>;\n\
-         @group(0) @binding(2) var<storage, read_write> c_data: array<u32>;\n\n"
-    ));
-    text
-}
-
 pub(super) fn copy(
     operand: ElementType,
     order: CopyOrder,

@@ -8,7 +8,7 @@
 //! access     load_a, load_b, load_a_vector, store_c
 //! epilogue   finish(acc, old, col) with HAS_BETA, HAS_BIAS and one activation
 //! body       shaders/1_naive.wgsl … 7_generic.wgsl, pack_output.wgsl,
-//!            pack_rows.wgsl, pack_b.wgsl, copy.wgsl, reduce.wgsl; the others are written out in Rust
+//!            pack_rows.wgsl, copy.wgsl, reduce.wgsl; the others are written out in Rust
 //! ```
 
 mod access;
@@ -132,12 +132,6 @@ pub fn copy(
     access: Access,
 ) -> String {
     header::copy(operand, order, lines_are_near, access) + include_str!("../../shaders/copy.wgsl")
-}
-
-/// The module that copies B into k-major order.
-#[must_use]
-pub fn pack_b(operand: ElementType, access: Access) -> String {
-    header::pack_b(operand, access) + include_str!("../../shaders/pack_b.wgsl")
 }
 
 const fn buffering(num_buffers: u32) -> &'static str {

@@ -103,8 +103,7 @@ fn across(
         "    let lane = tid % {lanes}u;\n    let group = tid / {lanes}u;\n    \
          let line = {origin} + lane * 4u;"
     )?;
-    // Lines outside the matrix read the last vector inside; single loads are clamped one by one. A
-    // packed B has its vectors along K, whatever the plan's B had: its elements are taken singly.
+    // Lines outside the matrix read the last vector inside; single loads are clamped one by one.
     let vectors = many.fetch.width == 4 && !many.fetch.along_k;
     if vectors {
         writeln!(
