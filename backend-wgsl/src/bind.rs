@@ -78,7 +78,7 @@ impl Wgsl {
             _ => None,
         };
         let c_bytes = c.tensor.byte_offset + (c.offset * c.tensor.element().size()) as u64;
-        let rows = decision.packs_rows() && c_bytes.is_multiple_of(4);
+        let rows = decision.finishes_rows() && c_bytes.is_multiple_of(decision.row_alignment());
         let finish = self.finish_pipeline(plan, rows, access)?.map(|pipeline| (pipeline, rows));
         let mut chunks = Vec::with_capacity(decision.chunks.len());
         for chunk in &decision.chunks {
@@ -182,7 +182,7 @@ impl Wgsl {
                 workgroups: chunk.workgroups(kernel),
             });
         }
-        if let Some((pipeline, _)) = finish {
+        if let Some((pipeline, rows)) = finish {
             let axis = self.inner.limits.workgroups_per_axis;
             dispatches.push(Dispatch {
                 pipeline: pipeline.clone(),
@@ -194,7 +194,8 @@ impl Wgsl {
                 workgroups: if packs {
                     pack_workgroups(u64::from(params.words), axis)
                 } else {
-                    reduce_workgroups(chunk.sum_bytes() / 4, plan.decision.reduce_groups(), axis)
+                    let outputs = chunk.sum_bytes() / if *rows { 16 } else { 4 };
+                    reduce_workgroups(outputs, plan.decision.reduce_groups(*rows), axis)
                 },
             });
         }

@@ -189,7 +189,7 @@ impl Wgsl {
             if let Some(kernel) = &plan.decision.kernel {
                 self.multiply_pipeline(&plan, kernel, multiply_access(kernel))?;
             }
-            let rows = plan.decision.packs_rows();
+            let rows = plan.decision.finishes_rows();
             self.finish_pipeline(&plan, rows, Access::ReadOnlyInputs)?;
         }
         Ok(plan)
@@ -206,7 +206,8 @@ impl Wgsl {
         self.inner.pipeline(&kernel.name, source, access)
     }
 
-    /// The pass from raw sums, or from nothing, to C, whose rows are or are not whole words; `None`
+    /// The pass from raw sums, or from nothing, to C, whose rows are or are not whole words or vectors;
+    /// `None`
     /// where the kernel stores C itself.
     pub(crate) fn finish_pipeline(
         &self,
@@ -219,8 +220,8 @@ impl Wgsl {
         let (label, source) = match store {
             Store::Fused if slices == 1 => return Ok(None),
             Store::Fused => {
-                let groups = plan.decision.reduce_groups();
-                ("reduce", emit::reduce(traits, slices, groups, access))
+                let groups = plan.decision.reduce_groups(rows);
+                ("reduce", emit::reduce(traits, slices, groups, rows, access))
             }
             Store::Packed if rows => ("pack_rows", emit::pack_rows(traits, slices, access)),
             _ => ("pack_output", emit::pack_output(traits, slices, *store, access)),
@@ -356,7 +357,7 @@ pub(crate) fn aligned_kernel(
             _ => Ok(kernel.clone()),
         };
     }
-    if matches!(kernel.body, Body::Vector | Body::Skinny) {
+    if kernel.body.is_written_out() {
         return Ok(kernel.clone().reading(&operands, problem.batch, aligned));
     }
     let Some((what, value)) = vector_fault(a, a_shape, kernel.a.width) else {

@@ -79,8 +79,9 @@ pub struct Decision {
     pub chunks: Vec<Chunk>,
     /// Bytes of the scratch buffer for raw sums, 0 where there is none.
     pub sum_bytes: u64,
-    /// Whether every row of C is whole 32-bit words, if its first element starts one.
-    pub rows_of_words: bool,
+    /// Whether every row of C is whole 32-bit words, or of 32-bit elements whole vectors of four, if
+    /// its first element starts one.
+    pub whole_rows: bool,
     /// The decision in words and numbers.
     pub summary: PlanSummary,
 }
@@ -92,16 +93,25 @@ impl Decision {
         self.store == Store::Packed || self.slices() > 1
     }
 
-    /// Whether the packing pass finds whole words in every row of C, first element aside.
+    /// Whether the pass from sums to C finds whole words, or whole vectors of four 32-bit elements, in
+    /// every row of C, first element aside.
     #[must_use]
-    pub fn packs_rows(&self) -> bool {
-        self.store == Store::Packed && self.rows_of_words
+    pub fn finishes_rows(&self) -> bool {
+        self.whole_rows && self.stores_sums()
     }
 
-    /// Threads that share an output where slices of K are added up.
+    /// Bytes that the first element of C must be aligned to for that.
     #[must_use]
-    pub fn reduce_groups(&self) -> u32 {
-        let outputs = self.chunks.iter().map(|chunk| chunk.sum_bytes() / 4).max().unwrap_or(0);
+    pub fn row_alignment(&self) -> u64 {
+        if self.store == Store::Packed { 4 } else { 16 }
+    }
+
+    /// Threads that share an output where slices of K are added up, or where `vectors` are added, four
+    /// outputs.
+    #[must_use]
+    pub fn reduce_groups(&self, vectors: bool) -> u32 {
+        let each = if vectors { 16 } else { 4 };
+        let outputs = self.chunks.iter().map(|chunk| chunk.sum_bytes() / each).max().unwrap_or(0);
         chunk::reduce_groups(outputs, self.slices())
     }
 
@@ -191,9 +201,10 @@ pub fn decide_with(
         .filter_map(|reads| Some(reads.copy?.len as u64 * reads.element.size() as u64))
         .sum::<u64>();
     let scratch_bytes = sum_bytes + copy_bytes;
-    let per_word = 4 / problem.c.size().min(4);
-    let rows_of_words = problem.n.is_multiple_of(per_word)
-        && Lines::of_a(problem.c_layout, problem.batch).allows(true, per_word as isize);
+    let unit = if store == Store::Fused { 4 } else { 4 / problem.c.size().min(4) };
+    let whole_rows =
+        chunks.iter().all(|c| c.cols.is_multiple_of(unit) && c.col0.is_multiple_of(unit))
+            && Lines::of_a(problem.c_layout, problem.batch).allows(true, unit as isize);
     let summary = summarise(kernel.as_ref(), reason, notes, &chunks, limits, scratch_bytes);
     Ok(Decision {
         kernel,
@@ -203,7 +214,7 @@ pub fn decide_with(
         traits,
         chunks,
         sum_bytes,
-        rows_of_words,
+        whole_rows,
         summary,
     })
 }
