@@ -1,6 +1,8 @@
 //! B in the order the kernels read it, copied once.
 
-use lapidary_core::{Error, Layout, Operand, Placement, Problem, Tensor, TensorSlice};
+use std::fmt;
+
+use lapidary_core::{ElementType, Error, Layout, Operand, Placement, Problem, Tensor, TensorSlice};
 
 use crate::bind::Source;
 use crate::decide::{self, Reads};
@@ -21,7 +23,19 @@ use crate::tensor::WgslTensor;
 pub struct WgslPackedB {
     pub(crate) tensor: WgslTensor,
     layout: Layout,
+    form: Form,
     description: String,
+}
+
+/// What has to agree for two to be interchangeable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Form {
+    element: ElementType,
+    batch: usize,
+    n: usize,
+    k: usize,
+    matrices: usize,
+    pitch: usize,
 }
 
 impl WgslPackedB {
@@ -32,13 +46,22 @@ impl WgslPackedB {
     }
 }
 
-/// What a packed B of this problem is, in words.
-fn describe(problem: &Problem, reads: &Reads) -> String {
-    let (matrices, pitch) = reads.copy.map_or((0, 0), |copy| (copy.batch, copy.pitch));
-    format!(
-        "{} of batch {}, N {}, K {}, in {matrices} matrices by rows of {pitch}",
-        problem.b, problem.batch, problem.n, problem.k
-    )
+impl Form {
+    fn new(problem: &Problem, reads: &Reads) -> Self {
+        let (matrices, pitch) = reads.copy.map_or((0, 0), |copy| (copy.batch, copy.pitch));
+        let Problem { b: element, batch, n, k, .. } = *problem;
+        Self { element, batch, n, k, matrices, pitch }
+    }
+}
+
+impl fmt::Display for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { element, batch, n, k, matrices, pitch } = self;
+        write!(
+            f,
+            "{element} of batch {batch}, N {n}, K {k}, in {matrices} matrices by rows of {pitch}"
+        )
+    }
 }
 
 /// How a packed B of this problem lies.
@@ -64,9 +87,10 @@ pub(crate) fn packed_source<'a>(
     packed_b: &'a WgslPackedB,
     c: TensorSlice<'_, WgslTensor>,
 ) -> Result<Source<'a>, Error> {
-    let expected = describe(problem, &packed(problem)?);
-    if packed_b.description != expected {
-        return Err(Error::PackedMismatch { found: packed_b.description.clone(), expected });
+    let expected = Form::new(problem, &packed(problem)?);
+    if packed_b.form != expected {
+        let (found, expected) = (packed_b.description.clone(), expected.to_string());
+        return Err(Error::PackedMismatch { found, expected });
     }
     if packed_b.tensor.same_allocation(c.tensor) {
         return Err(Error::Aliasing {
@@ -82,7 +106,7 @@ pub(crate) fn packed_source<'a>(
 
 /// What was expected where B is in no known form.
 pub(crate) fn expected(problem: &Problem) -> Result<String, Error> {
-    Ok(describe(problem, &packed(problem)?))
+    Ok(Form::new(problem, &packed(problem)?).to_string())
 }
 
 impl Wgsl {
@@ -127,6 +151,7 @@ impl Wgsl {
             // Compile now what will read it.
             self.packed_plan(plan)?;
         }
-        Ok(WgslPackedB { tensor, layout: reads.layout, description: describe(problem, &reads) })
+        let form = Form::new(problem, &reads);
+        Ok(WgslPackedB { tensor, layout: reads.layout, form, description: form.to_string() })
     }
 }

@@ -191,6 +191,14 @@ fn an_execution_allocates_nothing_beyond_its_commands() {
         println!("one product: {ours:?}, by hand {theirs:?}");
         assert_eq!(ours.0, theirs.0 + scopes);
 
+        // A packed B is looked up as any other.
+        let packed = device.pack_b(&plan, (&b).into()).expect("packs");
+        let args = Args::with_packed_b(&a, &packed, &c);
+        let ours = least(device.device(), || device.execute(&plan, &args).expect("executes"));
+        println!("with B packed: {ours:?}");
+        assert_eq!(ours.0, theirs.0 + scopes);
+
+        let args = Args::new(&a, &b, &c);
         let mut batch = device.batch();
         for _ in 0..16 {
             batch.add(&plan, &args).expect("adds");

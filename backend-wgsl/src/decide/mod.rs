@@ -120,8 +120,8 @@ impl Decision {
     pub(crate) fn of_sums(self) -> Self {
         let sum_bytes = self.chunks.iter().map(Chunk::sum_bytes).max().unwrap_or(0);
         // Rows of words are for elements that share them.
-        let rows_of_words = self.rows_of_words && self.traits.output.size() < 4;
-        Self { store: Store::Packed, sum_bytes, rows_of_words, ..self }
+        let whole_rows = self.whole_rows && self.traits.output.size() < 4;
+        Self { store: Store::Packed, sum_bytes, whole_rows, ..self }
     }
 
     /// Slices that K is cut into.
