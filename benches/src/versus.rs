@@ -105,7 +105,9 @@ fn way_of(op: &str) -> Option<&str> {
 
 /// The kernel that one of our rows ran.
 fn kernel_of(op: &str) -> &str {
-    op.split_once(" [").map_or("", |(_, kernel)| kernel.trim_end_matches(']'))
+    let kernel = op.split_once(" [").map_or("", |(_, kernel)| kernel.trim_end_matches(']'));
+    // What follows the data movement says what it moves in.
+    kernel.rsplit('/').next().unwrap_or(kernel)
 }
 
 fn number(value: Option<f64>, digits: usize) -> String {
