@@ -3,7 +3,7 @@
 use lapidary_core::{Error, Layout, Placement, Shape, Tensor, TensorSlice};
 
 use crate::decide::{
-    COPY_TILE, Chunk, Kernel, OperandCopy, Reads, Store, pack_workgroups, reduce_workgroups,
+    COPY_TILE, Chunk, Kernel, OperandCopy, Pass, Reads, Store, pack_workgroups, reduce_workgroups,
 };
 use crate::device::Wgsl;
 use crate::emit::{self, Access};
@@ -232,7 +232,7 @@ impl Wgsl {
         let text = emit::copy(source.tensor.element(), order, lines_are_near, access);
         let uniform = self.uniform(&params)?;
         Ok(Dispatch {
-            pipeline: self.inner.pipeline("copy", text, access)?,
+            pipeline: self.inner.pipeline(Pass::Copy(order).name(), text, access)?,
             bindings: self.bind_group(access, [Some(&from), None, Some(&to), None], &uniform)?,
             workgroups: [
                 lines.div_ceil(COPY_TILE) as u32,
@@ -302,7 +302,7 @@ impl Wgsl {
         let source_text = emit::pack_b(problem.b, access);
         let uniform = self.uniform(&params)?;
         Ok(Dispatch {
-            pipeline: self.inner.pipeline("pack_b", source_text, access)?,
+            pipeline: self.inner.pipeline(Pass::PackB.name(), source_text, access)?,
             bindings: self.bind_group(
                 access,
                 [None, Some(&source), Some(&target), None],
