@@ -1,6 +1,7 @@
 //! Every module the emitter can write: valid with the least capabilities, translatable to the
 //! languages of devices that are not at hand, and within the workgroup memory it claims.
 
+use lapidary_core::policy::{DirectSplit, KernelConfig, VectorFma};
 use lapidary_core::{Activation, ElementType, KernelChoice, Layout, PlanOptions, Problem};
 use lapidary_wgsl::decide::{
     BlockRow, Decision, Store, Tuning, cooperative_blocks, decide_with, dot4_blocks, float_blocks,
@@ -93,9 +94,6 @@ fn every_module(mut visit: impl FnMut(&str, &str, usize, &DeviceLimits)) {
                     }
                 }
             }
-            for access in [Access::ReadOnlyInputs, Access::AllReadWrite] {
-                visit("pack_b", &emit::pack_b(operand, access), 0, limits);
-            }
         }
     }
 }
@@ -127,12 +125,15 @@ fn visit_options(
         }
     }
     if decision.slices() > 1 && *store == Store::Fused {
-        let groups = decision.reduce_groups();
-        let source = emit::reduce(traits, decision.slices(), groups, Access::ReadOnlyInputs);
-        visit("reduce", &source, 256 * 4, limits);
+        for vectors in [false, decision.finishes_rows()] {
+            let groups = decision.reduce_groups(vectors);
+            let slices = decision.slices();
+            let source = emit::reduce(traits, slices, groups, vectors, Access::ReadOnlyInputs);
+            visit("reduce", &source, if vectors { 256 * 16 } else { 256 * 4 }, limits);
+        }
     }
     for access in [Access::ReadOnlyInputs, Access::AllReadWrite] {
-        if decision.packs_rows() {
+        if *store == Store::Packed && decision.finishes_rows() {
             visit("pack_rows", &emit::pack_rows(traits, decision.slices(), access), 0, limits);
         }
         for kernel in kernel.iter().chain(scalar_kernel) {
@@ -169,7 +170,7 @@ fn validate(name: &str, source: &str, module: &naga::Module) -> naga::valid::Mod
     if source.contains("enable wgpu_cooperative_matrix;") {
         capabilities |= Capabilities::COOPERATIVE_MATRIX | Capabilities::SHADER_FLOAT16_IN_FLOAT32;
     }
-    if source.contains("subgroupAdd") {
+    if source.contains("subgroup") {
         capabilities |= Capabilities::SUBGROUP;
     }
     Validator::new(ValidationFlags::all(), capabilities)
@@ -255,6 +256,9 @@ fn every_tuned_module(mut visit: impl FnMut(&str, &str, usize, &DeviceLimits)) {
         choices.push((ElementType::I8, KernelChoice::Policy(config)));
     }
     choices.push((ElementType::F32, KernelChoice::Policy(float_blocks()[4].config)));
+    let split = KernelConfig::of::<DirectSplit<32, 32, 8>, VectorFma<4, 8>>();
+    choices.push((ElementType::F32, KernelChoice::Policy(split)));
+    choices.push((ElementType::BF16, KernelChoice::Policy(split)));
     choices.push((ElementType::F16, KernelChoice::Skinny));
     for (operand, choice) in choices {
         for [m, n, k] in [[256, 256, 256], [130, 260, 67]] {

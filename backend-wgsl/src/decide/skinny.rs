@@ -19,6 +19,9 @@ const ALONG_THREADS: u32 = 256;
 /// Bytes of neighbouring lines that a workgroup takes across K: a cache line.
 const ACROSS_BYTES: u32 = 128;
 
+/// Groups that share K across it. More wait for each other longer, fewer have less on its way.
+const ACROSS_GROUPS: u32 = 64;
+
 /// The kernel for a problem of at most [`MOST`] rows or columns.
 pub(super) fn kernel(problem: &Problem, limits: &DeviceLimits) -> Result<Kernel, Error> {
     let few_rows = problem.m <= problem.n;
@@ -39,23 +42,24 @@ pub(super) fn kernel(problem: &Problem, limits: &DeviceLimits) -> Result<Kernel,
     let most = limits.workgroup_threads.min(limits.tuning.skinny_threads) as u32;
     // A thread with many sums has no registers to share a processor with a thousand others.
     let wide = if few <= 4 { most } else { most.min(256) };
-    let threads = if along_k { ALONG_THREADS.min(most) } else { wide };
+    let element = if few_rows { problem.b } else { problem.a };
+    let lanes = ACROSS_BYTES / (4 * element.size() as u32);
+    let threads = if along_k { ALONG_THREADS.min(most) } else { wide.min(lanes * ACROSS_GROUPS) };
     let team = if along_k {
-        let lanes = limits.subgroup_lanes;
-        let subgroup = lanes > 1 && threads.is_multiple_of(lanes);
+        let size = limits.subgroup_lanes;
+        let subgroup = size > 1 && threads.is_multiple_of(size);
         Team::Along {
-            threads: if subgroup { lanes } else { 32 },
+            threads: if subgroup { size } else { 32 },
             lines: if few <= 4 { 2 } else { 4 },
             subgroup,
         }
     } else {
-        let element = if few_rows { problem.b } else { problem.a };
-        let lanes = ACROSS_BYTES / (4 * element.size() as u32);
-        Team::Across { lanes, groups: threads / lanes }
+        let groups = threads / lanes;
+        Team::Across { lanes, groups, together: (limits.subgroup_lanes / lanes).clamp(1, groups) }
     };
     let workgroup = threads;
     let (lines, k_tile) = match team {
-        Team::Across { lanes, groups } => (lanes * 4, groups * 4),
+        Team::Across { lanes, groups, .. } => (lanes * 4, groups * 4),
         Team::Along { threads, lines, .. } => (workgroup / threads * lines, threads * 4),
     };
     let way = if along_k { "along" } else { "across" };

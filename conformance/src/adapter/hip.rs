@@ -167,7 +167,7 @@ impl Adapter for HipAdapter {
     }
 
     fn kernel_names(&self) -> Vec<String> {
-        let mut names = vec!["epilogue".to_owned()];
+        let mut names = vec!["nothing".to_owned(), "epilogue".to_owned()];
         for copy in ["synchronous copy", "direct-to-LDS copy", "guarded copy"] {
             for stages in [1, 2] {
                 for store in ["direct store", "split-K", "C through LDS"] {
