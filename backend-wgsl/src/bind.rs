@@ -53,6 +53,9 @@ impl Wgsl {
         c: TensorSlice<'_, WgslTensor>,
         bias: Option<TensorSlice<'_, WgslTensor>>,
     ) -> Result<Prepared, Error> {
+        if let (Some(deep), Some(a), Some(b)) = (&plan.deep, a, b) {
+            return self.bind_deep(plan, deep, [a, b], c, bias);
+        }
         let WgslPlan { problem, decision, .. } = plan;
         let shares = |tensor: &WgslTensor| tensor.same_allocation(c.tensor);
         let shared = a.is_some_and(|s| shares(s.tensor))

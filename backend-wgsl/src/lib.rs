@@ -25,6 +25,7 @@ pub mod adapter;
 mod batch;
 mod bind;
 pub mod decide;
+mod deep;
 mod device;
 pub mod emit;
 mod errors;

@@ -10,6 +10,7 @@ use lapidary_core::{
 
 use crate::bind::Source;
 use crate::decide::{self, Body, Decision, Kernel, OperandCopy, Pass, Reads, Store};
+use crate::deep::Deep;
 use crate::device::Wgsl;
 use crate::emit::{self, Access};
 use crate::pack;
@@ -32,6 +33,8 @@ pub struct WgslPlan {
     options: PlanOptions,
     /// The plan of the same product with B packed, once one is.
     packed: OnceLock<Box<WgslPlan>>,
+    /// The pieces, where K is cut; the decision is that of the first one then.
+    pub(crate) deep: Option<Box<Deep>>,
 }
 
 impl WgslPlan {
@@ -52,10 +55,33 @@ impl WgslPlan {
             prepared: Mutex::default(),
             options: PlanOptions::default(),
             packed: OnceLock::new(),
+            deep: None,
         }
     }
 
-    /// What was decided, as plain data.
+    /// A plan whose K is cut.
+    pub(crate) fn of_deep(
+        device: &Wgsl,
+        problem: &Problem,
+        options: &PlanOptions,
+        decision: Decision,
+        deep: Deep,
+    ) -> Self {
+        Self {
+            problem: problem.clone(),
+            decision,
+            owner: device.inner.id,
+            scratch: None,
+            copies: [None, None],
+            prepared: Mutex::default(),
+            options: options.clone(),
+            packed: OnceLock::new(),
+            deep: Some(Box::new(deep)),
+        }
+    }
+
+    /// What was decided, as plain data; where K is cut, for its first piece, which the summary's notes
+    /// say.
     #[must_use]
     pub fn decision(&self) -> &Decision {
         &self.decision
@@ -161,7 +187,12 @@ impl Wgsl {
             device = self.inner.name,
         )
         .entered();
-        let decision = self.decide_with(problem, options)?;
+        let decision = match self.decide_with(problem, options) {
+            Err(refusal @ Error::LimitExceeded { .. }) => {
+                return self.plan_deep(problem, options, refusal);
+            }
+            decision => decision?,
+        };
         tracing::debug!(kernel = decision.summary.kernel, notes = ?decision.summary.notes);
         let scratch = match decision.sum_bytes {
             0 => None,
@@ -183,6 +214,7 @@ impl Wgsl {
             prepared: Mutex::default(),
             options: options.clone(),
             packed: OnceLock::new(),
+            deep: None,
         };
         // Compile now: a kernel that the driver refuses is an error of the plan, not of its use.
         if !problem.is_empty() {

@@ -15,7 +15,7 @@ const WIDE: usize = 1024;
 const DEEP: usize = 1024;
 
 /// Rows, columns and K of a piece are multiples of this, but for the last.
-const GRAIN: usize = 64;
+pub(crate) const GRAIN: usize = 64;
 
 /// Bytes that the lines of a tile start at multiples of: the widest load.
 const LINE_ALIGNMENT: usize = 16;
@@ -138,7 +138,7 @@ pub fn cut(
 }
 
 /// Half of `length`, which is above the grain, rounded up to whole grains.
-fn half(length: usize) -> usize {
+pub(crate) fn half(length: usize) -> usize {
     length.div_ceil(2).next_multiple_of(GRAIN)
 }
 
@@ -187,7 +187,7 @@ fn held(
     if cut_k {
         let sums = c.to_array().iter().map(|&len| len as u128).product::<u128>();
         bytes += buffer("bytes of the sums of a piece", sums, 4)?;
-        let finish = finishing(problem, c, limits, device)?;
+        let finish = finishing(&piece, limits, device)?;
         // The sums of a dispatch of this pass start where the buffer does.
         if finish.chunks.len() > 1 || sums * 4 > u128::from(limits.binding_bytes) {
             return Err(Error::LimitExceeded {
@@ -219,7 +219,7 @@ pub(super) fn piece_problem(problem: &Problem, c: Shape, k: usize) -> Problem {
 
 /// The product of a piece of K, added to the sums of earlier ones where there are any, row-major without
 /// gaps.
-pub(super) fn summing(piece: &Problem, adds: bool) -> Problem {
+pub(crate) fn summing(piece: &Problem, adds: bool) -> Problem {
     let mut sums = piece.clone().alpha(1.0).beta(if adds { 1.0 } else { 0.0 }).bias(false);
     sums.activation = lapidary_core::Activation::None;
     sums.c = piece.a.accumulator();
@@ -227,21 +227,27 @@ pub(super) fn summing(piece: &Problem, adds: bool) -> Problem {
     sums
 }
 
-/// The pass from sums over all pieces of K to a tile of C.
-pub(super) fn finishing(
-    problem: &Problem,
-    c: Shape,
+/// The pass from sums over all pieces of K to C, of a piece whose K is whole.
+///
+/// # Errors
+/// As [`decide::decide_with`].
+pub(crate) fn finishing(
+    piece: &Problem,
     limits: &DeviceLimits,
     device: &str,
 ) -> Result<Decision, Error> {
-    let piece = piece_problem(problem, c, problem.k);
     // Without a product the decision has nothing to do with A and B.
-    let alone = piece.alpha(0.0);
+    let alone = piece.clone().alpha(0.0);
     let decision = decide::decide_with(&alone, limits, &PlanOptions::default(), device)?;
     Ok(decision.of_sums())
 }
 
 impl Cut {
+    /// Pieces of up to this size.
+    pub(crate) const fn new(c: Shape, k: usize, bytes: u64) -> Self {
+        Self { c, k, bytes }
+    }
+
     /// The pieces in the order in which they are computed: those of K one after the other, then the next
     /// columns, back and forth, so that A or B often stays.
     #[must_use]

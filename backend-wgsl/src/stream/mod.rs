@@ -19,6 +19,7 @@ use lapidary_core::{
 };
 
 pub use cut::{Cut, Piece, cut};
+pub(crate) use cut::{GRAIN, finishing, half, summing};
 
 use crate::device::Wgsl;
 use crate::plan::{Prepared, WgslPlan};
@@ -215,7 +216,7 @@ impl<'d> Stream<'d> {
             self.b.tile(self.device, operands.b, at, tile.b_shape())?;
         }
         if self.sums.is_some() {
-            let sums = cut::summing(&tile, !first);
+            let sums = summing(&tile, !first);
             let submission = self.multiply(&sums, None, summary)?;
             if !last {
                 return Ok(Flight { submission, output: None });
@@ -278,7 +279,7 @@ impl<'d> Stream<'d> {
     ) -> Result<wgpu::SubmissionIndex, Error> {
         let problem = cut::piece_problem(&self.problem, shape, self.problem.k);
         let inner = &self.device.inner;
-        let decision = cut::finishing(&self.problem, shape, &inner.limits, &inner.name)?;
+        let decision = finishing(&problem, &inner.limits, &inner.name)?;
         let plan = WgslPlan::of_sums(self.device, problem, decision, sums);
         let bias = self.bias.as_ref().map(|bias| TensorSlice::new(bias, col));
         let c = TensorSlice::new(self.c.current(), 0);
