@@ -94,7 +94,7 @@ pub fn dot4_blocks() -> [BlockRow; 2] {
 
 /// The blocks for f16 operands on matrix units.
 #[must_use]
-pub fn cooperative_blocks() -> [BlockRow; 8] {
+pub fn cooperative_blocks() -> [BlockRow; 7] {
     [
         BlockRow::new::<RegisterPrefetch<128, 128, 32>, CooperativeMatrix<64, 64>>(
             2, 6.6, 0.65, 5.0,
@@ -102,7 +102,6 @@ pub fn cooperative_blocks() -> [BlockRow; 8] {
         BlockRow::new::<RegisterPrefetch<128, 256, 32>, CooperativeMatrix<64, 64>>(
             1, 6.3, 1.0, 2.0,
         ),
-        BlockRow::new::<RegisterPrefetch<64, 128, 64>, CooperativeMatrix<64, 32>>(1, 3.1, 1.0, 0.5),
         BlockRow::new::<RegisterPrefetch<64, 128, 64>, CooperativeMatrix<32, 32>>(1, 3.0, 1.0, 0.5),
         BlockRow::new::<RegisterPrefetch<64, 64, 64>, CooperativeMatrix<32, 32>>(2, 3.2, 0.6, 2.0),
         BlockRow::new::<RegisterPrefetch<64, 64, 128>, CooperativeMatrix<32, 32>>(1, 2.5, 1.0, 1.0),

@@ -19,9 +19,6 @@ const ALONG_THREADS: u32 = 256;
 /// Bytes of neighbouring lines that a workgroup takes across K: a cache line.
 const ACROSS_BYTES: u32 = 128;
 
-/// Groups that share K across it. More wait for each other longer, fewer have less on its way.
-const ACROSS_GROUPS: u32 = 64;
-
 /// The kernel for a problem of at most [`MOST`] rows or columns.
 pub(super) fn kernel(problem: &Problem, limits: &DeviceLimits) -> Result<Kernel, Error> {
     let few_rows = problem.m <= problem.n;
@@ -42,9 +39,7 @@ pub(super) fn kernel(problem: &Problem, limits: &DeviceLimits) -> Result<Kernel,
     let most = limits.workgroup_threads.min(limits.tuning.skinny_threads) as u32;
     // A thread with many sums has no registers to share a processor with a thousand others.
     let wide = if few <= 4 { most } else { most.min(256) };
-    let element = if few_rows { problem.b } else { problem.a };
-    let lanes = ACROSS_BYTES / (4 * element.size() as u32);
-    let threads = if along_k { ALONG_THREADS.min(most) } else { wide.min(lanes * ACROSS_GROUPS) };
+    let threads = if along_k { ALONG_THREADS.min(most) } else { wide };
     let team = if along_k {
         let size = limits.subgroup_lanes;
         let subgroup = size > 1 && threads.is_multiple_of(size);
@@ -54,6 +49,8 @@ pub(super) fn kernel(problem: &Problem, limits: &DeviceLimits) -> Result<Kernel,
             subgroup,
         }
     } else {
+        let element = if few_rows { problem.b } else { problem.a };
+        let lanes = ACROSS_BYTES / (4 * element.size() as u32);
         let groups = threads / lanes;
         Team::Across { lanes, groups, together: (limits.subgroup_lanes / lanes).clamp(1, groups) }
     };
