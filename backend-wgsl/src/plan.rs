@@ -9,7 +9,7 @@ use lapidary_core::{
 };
 
 use crate::bind::Source;
-use crate::decide::{self, Body, Decision, Kernel, OperandCopy, Reads, Store};
+use crate::decide::{self, Body, Decision, Kernel, OperandCopy, Pass, Reads, Store};
 use crate::deep::Deep;
 use crate::device::Wgsl;
 use crate::emit::{self, Access};
@@ -249,16 +249,16 @@ impl Wgsl {
     ) -> Result<Option<wgpu::ComputePipeline>, Error> {
         let Decision { traits, store, .. } = &plan.decision;
         let slices = plan.decision.slices();
-        let (label, source) = match store {
+        let (pass, source) = match store {
             Store::Fused if slices == 1 => return Ok(None),
             Store::Fused => {
                 let groups = plan.decision.reduce_groups(rows);
-                ("reduce", emit::reduce(traits, slices, groups, rows, access))
+                (Pass::reduce(rows), emit::reduce(traits, slices, groups, rows, access))
             }
-            Store::Packed if rows => ("pack_rows", emit::pack_rows(traits, slices, access)),
-            _ => ("pack_output", emit::pack_output(traits, slices, *store, access)),
+            Store::Packed if rows => (Pass::PackRows, emit::pack_rows(traits, slices, access)),
+            _ => (Pass::PackOutput, emit::pack_output(traits, slices, *store, access)),
         };
-        self.inner.pipeline(label, source, access).map(Some)
+        self.inner.pipeline(pass.name(), source, access).map(Some)
     }
 
     /// The plan of the same product with B packed, made where it is first needed.

@@ -1,9 +1,12 @@
 //! The WGSL backend's adapter.
 
+use lapidary_core::policy::{
+    KernelConfig, Multiply, ScalarFma, SingleBuffer, SoftwareDoubleBuffer,
+};
 use lapidary_core::testing::Case;
 use lapidary_core::{Backend, DeviceInfo, ElementType, Error, KernelChoice};
-use lapidary_wgsl::decide;
-use lapidary_wgsl::{ShaderRewrite, Wgsl, WgslOptions};
+use lapidary_wgsl::decide::{self, CopyOrder, Pass};
+use lapidary_wgsl::{DeviceLimits, ShaderRewrite, Wgsl, WgslOptions};
 
 use super::{
     Adapter, Executed, Expectation, Job, Order, Promises, Refusal, Types, execute_on, has_vectors,
@@ -12,6 +15,41 @@ use crate::spec::{Route, Spec};
 
 /// Rows or columns that the skinny kernel computes at most.
 const SKINNY: usize = 16;
+
+/// Every kernel for operands of this type on a device with these limits, the backend's own choice first.
+pub(crate) fn kernels_for(operand: ElementType, limits: &DeviceLimits) -> Vec<KernelChoice> {
+    let mut all = vec![KernelChoice::Auto];
+    all.extend(KernelChoice::all_steps(operand));
+    all.push(KernelChoice::Skinny);
+    if operand == ElementType::F32 {
+        all.extend(wide_policies());
+    }
+    let mut blocks = match operand.accumulator() {
+        ElementType::I32 => [decide::integer_blocks(), decide::dot4_blocks()].concat(),
+        _ => decide::float_blocks().to_vec(),
+    };
+    // They take a software device seconds to compile: all of them are met by one type, and one by
+    // each of the others.
+    if limits.software && !matches!(operand, ElementType::F32 | ElementType::I8) {
+        blocks.truncate(1);
+    }
+    if limits.cooperative && operand == ElementType::F16 {
+        blocks.extend(decide::cooperative_blocks());
+    }
+    all.extend(blocks.iter().map(|block| KernelChoice::Policy(block.config)));
+    all
+}
+
+/// Pairs of policies with loads of several elements, besides step 7's own.
+fn wide_policies() -> [KernelChoice; 2] {
+    [
+        KernelChoice::Policy(KernelConfig::of::<SingleBuffer<64, 64, 16, 4>, ScalarFma<4, 4>>()),
+        KernelChoice::Policy(KernelConfig::of::<
+            SoftwareDoubleBuffer<64, 64, 16, 2>,
+            ScalarFma<4, 4>,
+        >()),
+    ]
+}
 
 /// A device for WGSL, and the same adapter with the workgroups of every dispatch reversed.
 #[derive(Clone, Debug)]
@@ -110,24 +148,7 @@ impl Adapter for WgslAdapter {
     }
 
     fn kernels(&self, types: Types) -> Vec<KernelChoice> {
-        let [operand, ..] = types.elements;
-        let mut all = vec![KernelChoice::Auto];
-        all.extend(KernelChoice::all_steps(operand));
-        all.push(KernelChoice::Skinny);
-        let mut blocks = match operand.accumulator() {
-            ElementType::I32 => [decide::integer_blocks(), decide::dot4_blocks()].concat(),
-            _ => decide::float_blocks().to_vec(),
-        };
-        // They take a software device seconds to compile: all of them are met by one type, and one by
-        // each of the others.
-        if self.is_software() && !matches!(operand, ElementType::F32 | ElementType::I8) {
-            blocks.truncate(1);
-        }
-        if self.device.limits().cooperative && operand == ElementType::F16 {
-            blocks.extend(decide::cooperative_blocks());
-        }
-        all.extend(blocks.iter().map(|block| KernelChoice::Policy(block.config)));
-        all
+        kernels_for(types.elements[0], self.device.limits())
     }
 
     fn kernel_names(&self) -> Vec<String> {
@@ -142,6 +163,23 @@ impl Adapter for WgslAdapter {
         names.sort();
         names.dedup();
         names
+    }
+
+    fn pass_names(&self) -> Vec<&'static str> {
+        let cooperative = self.device.limits().cooperative;
+        let exists = |pass: &Pass| cooperative || *pass != Pass::Copy(CopyOrder::AlongK);
+        Pass::ALL.into_iter().filter(exists).map(Pass::name).collect()
+    }
+
+    fn has_ways(&self, kernel: &KernelChoice) -> bool {
+        match kernel {
+            KernelChoice::Skinny => true,
+            KernelChoice::Policy(config) => {
+                let multiply = config.compute.multiply;
+                multiply.is_vector() || multiply == Multiply::CooperativeMatrix
+            }
+            _ => false,
+        }
     }
 
     fn expect(&self, kernel: &KernelChoice, case: &Case, _: Route) -> Expectation {
@@ -160,19 +198,15 @@ impl Adapter for WgslAdapter {
             return Expectation::Refused(Refusal::KernelUnsuitable);
         }
         // Vectors of A start at multiples of the width, in a row whose elements are neighbours.
-        if let KernelChoice::Vectorized { width } = *kernel
-            && width > 1
-            && problem.reads_factors()
-            && !problem.is_empty()
-        {
-            // A vector that reaches past the end of A's buffer would be cut off; buffers are whole words.
-            let size = case.a.element().size();
-            let end = case.a.placement().span().map_or(0, |span| span.end);
-            let fits =
-                end.next_multiple_of(width) * size <= (case.a.len() * size).next_multiple_of(4);
-            if !(fits && has_vectors(case, width)) {
-                return Expectation::Refused(Refusal::Loads);
-            }
+        let width = match kernel {
+            KernelChoice::Vectorized { width } => *width,
+            KernelChoice::Policy(config) if !self.has_ways(kernel) => config.tile.load_width,
+            _ => 1,
+        };
+        // Buffers are whole vectors, so the last one is never cut off.
+        let reads = problem.reads_factors() && !problem.is_empty();
+        if width > 1 && reads && !has_vectors(case, width) {
+            return Expectation::Refused(Refusal::Loads);
         }
         Expectation::Runs
     }
@@ -182,7 +216,7 @@ impl Adapter for WgslAdapter {
         let fused = spec.types[2].size() == 4;
         let epilogue =
             if fused { spec.epilogue_name().replace("alpha+", "") } else { String::new() };
-        format!("{} {} {epilogue}", kernel.name(), spec.types[0])
+        format!("{} {} {epilogue}{}", kernel.name(), spec.types[0], spec.way_name())
     }
 
     fn has_scales(&self) -> bool {

@@ -18,6 +18,7 @@ mod activation;
 mod convert;
 mod epilogue;
 mod factor;
+mod kernel;
 mod multiply;
 mod plan;
 mod run;
@@ -38,6 +39,7 @@ use crate::operands::Operands;
 use crate::problem::Problem;
 use crate::view::{AnyMatrixMut, AnyMatrixRef, AnyVectorRef};
 
+pub use kernel::{CpuKernel, CpuSums};
 pub use plan::{CpuPackedB, CpuPlan};
 pub use tensor::CpuTensor;
 

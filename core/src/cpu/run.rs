@@ -4,8 +4,9 @@ use faer::prelude::ReborrowMut;
 
 use super::epilogue::{Epilogue, Float, IntegerEpilogue, Stored};
 use super::factor::{Operand, Sharing};
+use super::kernel::{CpuKernel, CpuSums};
 use super::multiply::{Scalar, Workspace};
-use super::plan::{CpuPlan, K_BLOCK, sums_in};
+use super::plan::{CpuPlan, K_BLOCK};
 use super::scratch::Scratch;
 use super::source::BlockScales;
 use super::tasks;
@@ -52,6 +53,7 @@ impl<'a> Inputs<'a> {
 struct Job<'a> {
     pool: Option<&'a rayon::ThreadPool>,
     scratch: &'a Scratch,
+    kernel: CpuKernel,
     block: [usize; 2],
     problem: &'a Problem,
     inputs: &'a Inputs<'a>,
@@ -70,8 +72,9 @@ pub(super) fn run(
     if problem.is_empty() {
         return Ok(());
     }
-    let job = Job { pool, scratch, block: plan.block, problem, inputs, progress };
-    let wide = sums_in(problem) == ElementType::F64;
+    let kernel = plan.kernel;
+    let job = Job { pool, scratch, kernel, block: plan.block, problem, inputs, progress };
+    let wide = kernel.arithmetic == ElementType::F64;
     match problem.c {
         ElementType::F64 => job.floats::<f64, f64>(c),
         ElementType::F32 if wide => job.floats::<f64, f32>(c),
@@ -100,11 +103,11 @@ pub(super) fn run(
 impl Job<'_> {
     /// A product whose epilogue is computed in `S` and stored as `T`.
     fn floats<S: Float, T: Stored<S>>(&self, c: AnyMatrixMut<'_>) -> Result<(), Error> {
-        let integers = self.problem.accumulator() == ElementType::I32;
+        let integers = self.kernel.sums == CpuSums::Integers;
         let k = self.problem.k;
         self.by_rows::<T>(c, |c, place, transposed| {
             let epilogue = Epilogue::<S>::new(self.problem, self.inputs, transposed);
-            let in_c = !integers && !epilogue.reads_c();
+            let in_c = self.kernel.sums == CpuSums::InPlace;
             self.blocks::<S, T>(c, place, transposed, |workspace, factors, task| {
                 let tasks::Task { batch, rows, cols, out } = task;
                 let out = match if in_c { T::as_sums(out) } else { Err(out) } {
