@@ -4,8 +4,8 @@
 //! `cargo bench -p lapidary-bench --bench versus -- [--quick] [FILTER]`, where FILTER is a part of
 //! `f32 4096x4096x4096`. Each row is the median of seven rounds of up to 70 products, on operands taken
 //! in turn. `one` is a product between its own two timestamps; `in a row` are products recorded into one
-//! pass, the time divided by their number, as a CUDA graph's is; `B packed` is the same with B
-//! packed before. The rows go to standard output; `cargo run -p lapidary-bench --example versus_table`
+//! pass, the time divided by their number, as a CUDA graph's is; `outputs apart` the same
+//! with an output for each, so that none waits for another; `B packed` the same with B packed before. The rows go to standard output; `cargo run -p lapidary-bench --example versus_table`
 //! turns those of several runs into a table.
 
 use std::process::ExitCode;
@@ -26,6 +26,9 @@ const ROUNDS: usize = 7;
 /// Products of a round on anything fast enough, and seconds a round may take.
 const RUNS: u64 = 70;
 const ROUND: f64 = 0.1;
+
+/// Bytes of all outputs of a row, up to which each product has one of its own.
+const OUTPUTS: f64 = 1e9;
 
 /// An idle device runs at a fraction of its clock, and needs about this long to leave it.
 const WARM_UP: Duration = Duration::from_millis(250);
@@ -106,6 +109,10 @@ fn figures(device: &Wgsl, shape: &Shape, extent: Extent) -> Result<Figures, Cont
     let (all, _) = arena.time(&plan, rounds * runs, Duration::ZERO)?;
     let one = all.chunks(runs).filter_map(Summary::of).map(|round| round.median).collect();
     let mut figures = vec![("one", one), ("in a row", arena.time_in_a_row(&plan, rounds, runs)?)];
+    if output_bytes(shape) * runs as f64 <= OUTPUTS {
+        let seconds = arena.time_outputs_apart(&plan, rounds, runs)?;
+        figures.push(("in a row, outputs apart", seconds));
+    }
     if packing_is_of_use(shape) {
         let (packed, _) = arena.pack(&plan)?;
         let seconds = arena.time_packed_in_a_row(&plan, &packed, rounds, runs)?;
@@ -114,7 +121,12 @@ fn figures(device: &Wgsl, shape: &Shape, extent: Extent) -> Result<Figures, Cont
     Ok((kernel, device_clock, figures))
 }
 
+fn output_bytes(shape: &Shape) -> f64 {
+    let elements = shape.batch as f64 * shape.m as f64 * shape.n as f64;
+    elements * shape.output.bits() as f64 / 8.0
+}
+
 /// Weights that are used many times are packed once: for large products of f32.
 fn packing_is_of_use(shape: &Shape) -> bool {
-    shape.input == ElementType::F32 && shape.m == shape.n && shape.n == shape.k
+    shape.input == ElementType::F32 && shape.batch == 1 && shape.m == shape.n && shape.n == shape.k
 }

@@ -21,7 +21,7 @@ pub fn with_table(document: &str, table: &str) -> Option<String> {
 /// What our rows' `op` starts with; the way of running follows, and the kernel in brackets.
 const OWN: &str = "lapidary-wgsl ";
 
-/// One way in which a product was run, by all of the table's rows.
+/// The ways of running a product that the table shows.
 const WAYS: [&str; 3] = ["one", "in a row", "in a row, B packed"];
 
 /// A table in Markdown: a line for each of our products and ways of packing, in the order of `rows`.
@@ -63,7 +63,7 @@ pub fn table(rows: &[Row]) -> String {
                 text,
                 "| {types}{} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
                 if packed { ", B packed" } else { "" },
-                row.shape.replace('x', "×"),
+                shape_name(&row.shape),
                 kernel_of(&row.op),
                 number(single, 1),
                 number(Some(us), 1),
@@ -110,6 +110,15 @@ fn kernel_of(op: &str) -> &str {
     kernel.rsplit('/').next().unwrap_or(kernel)
 }
 
+/// `MxNxK` with × between, and the batch after it.
+fn shape_name(shape: &str) -> String {
+    let parts: Vec<&str> = shape.split('x').collect();
+    match parts.as_slice() {
+        [batch, sizes @ ..] if sizes.len() == 3 => format!("{}, batch {batch}", sizes.join("×")),
+        sizes => sizes.join("×"),
+    }
+}
+
 fn number(value: Option<f64>, digits: usize) -> String {
     value.map_or(String::new(), |value| format!("{value:.digits$}"))
 }
@@ -151,6 +160,12 @@ mod tests {
                 "| f16 → f32, B packed | 1000×1000×1000 | k 1 |  | 80.0 | 25.0 | 50.0 | 0.62 | 279.0 | 3.49 |",
             ]
         );
+    }
+
+    #[test]
+    fn a_batch_comes_after_the_sizes() {
+        assert_eq!(shape_name("1x2x3"), "1×2×3");
+        assert_eq!(shape_name("9x1x2x3"), "1×2×3, batch 9");
     }
 
     #[test]
