@@ -25,7 +25,12 @@ impl Wgsl {
         progress: &dyn Fn(Progress),
     ) -> Result<PlanSummary, Error> {
         let refusal = match self.run_whole(problem, options, operands, c, progress).await {
-            Err(error @ (Error::LimitExceeded { .. } | Error::OutOfMemory { .. })) => error,
+            // Scales are not cut.
+            Err(error @ (Error::LimitExceeded { .. } | Error::OutOfMemory { .. }))
+                if !problem.has_scales() =>
+            {
+                error
+            }
             result => return result,
         };
         tracing::info!(reason = %refusal, device = self.inner.name, "streaming a product");
