@@ -185,7 +185,7 @@ impl<'s, S: Scalar> Workspace<'s, S> {
             add(buffers, factors, batch, lines, across, inner, Accum::Replace, block);
             let integers = self.integers.first(len, 0);
             if start == 0 {
-                pulp::Arch::new().dispatch(|| S::to_integers(sums, integers));
+                S::to_integers(sums, integers);
             } else {
                 for (sum, part) in integers.iter_mut().zip(sums) {
                     *sum = sum.wrapping_add(part.to_i32());
