@@ -65,10 +65,14 @@ impl Chunk {
     }
 }
 
+/// Most chunks of a plan: each has bindings and parameters of its own, which take memory before the
+/// first of them runs.
+const MOST_CHUNKS: u128 = 1 << 16;
+
 /// Splits C until every chunk fits the device.
 ///
 /// # Errors
-/// [`Error::LimitExceeded`] if even one block of one matrix does not.
+/// [`Error::LimitExceeded`] if even one block of one matrix does not, or if there were too many.
 pub(super) fn split(
     problem: &Problem,
     limits: &DeviceLimits,
@@ -104,7 +108,16 @@ pub(super) fn split(
             });
         }
     }
-    let mut chunks = Vec::new();
+    let pieces = [(problem.batch, size.batch), (problem.m, size.rows), (problem.n, size.cols)];
+    let count = pieces.iter().map(|&(all, part)| all.div_ceil(part) as u128).product::<u128>();
+    if count > MOST_CHUNKS {
+        return Err(Error::LimitExceeded {
+            what: "dispatches of a product",
+            requested: count,
+            limit: MOST_CHUNKS,
+        });
+    }
+    let mut chunks = Vec::with_capacity(count as usize);
     for batch0 in (0..problem.batch).step_by(size.batch) {
         for row0 in (0..problem.m).step_by(size.rows) {
             for col0 in (0..problem.n).step_by(size.cols) {
@@ -248,4 +261,33 @@ fn span_words(layout: Layout, shape: Shape, element: ElementType) -> u64 {
     let elements = layout.extent(shape).map_or(0, |e| (e.max - e.min + 1) as u64);
     // A span of n elements can start at the last lane of a word.
     (elements + per_word - 1).div_ceil(per_word)
+}
+
+#[cfg(test)]
+mod tests {
+    use lapidary_core::{Error, KernelChoice, Problem};
+
+    use super::MOST_CHUNKS;
+    use crate::decide::decide;
+    use crate::limits::DeviceLimits;
+
+    /// A C of terabytes is refused, not listed block by block.
+    #[test]
+    fn a_product_of_too_many_dispatches_is_refused() {
+        let features = wgpu::Features::empty();
+        let limits = DeviceLimits::from_limits(&wgpu::Limits::downlevel_defaults(), features, true);
+        let refusal = |batch: usize, size: usize| {
+            let problem = Problem::new(size, size, 2).batch(batch);
+            decide(&problem, &limits, KernelChoice::Naive, "a device").expect_err("too many")
+        };
+        for (batch, size) in [(1, 1 << 21), (1 << 20, 1 << 15)] {
+            match refusal(batch, size) {
+                Error::LimitExceeded { what, requested, limit } => {
+                    assert_eq!((what, limit), ("dispatches of a product", MOST_CHUNKS));
+                    assert!(requested > limit);
+                }
+                other => panic!("{other}"),
+            }
+        }
+    }
 }
