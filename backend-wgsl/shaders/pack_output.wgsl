@@ -74,7 +74,7 @@ fn main(
                 }
             }
             let before = decode((old >> shift) & LANE_MASK);
-            bits |= (encode(finish(acc, before, at.z)) & LANE_MASK) << shift;
+            bits |= (encode(finish(acc, before, at.x, at.y, at.z)) & LANE_MASK) << shift;
         }
     }
     c_data[word] = (old & ~mask) | bits;

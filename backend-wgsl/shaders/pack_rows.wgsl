@@ -27,7 +27,7 @@ fn main(
         }
         let shift = lane * LANE_BITS;
         let before = decode((old >> shift) & LANE_MASK);
-        bits |= (encode(finish(acc, before, col + lane)) & LANE_MASK) << shift;
+        bits |= (encode(finish(acc, before, line / p.m, line % p.m, col + lane)) & LANE_MASK) << shift;
     }
     c_data[to] = bits;
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use lapidary_core::{DeviceInfo, ElementType, Error};
 
 use crate::adapter::{self, AdapterChoice};
-use crate::decide::Tuning;
+use crate::decide::{FIXED_BINDINGS, MOST_BINDINGS, Tuning};
 use crate::emit::Access;
 use crate::limits::DeviceLimits;
 
@@ -137,7 +137,8 @@ pub(crate) struct Inner {
     checked: bool,
     #[cfg(feature = "testing")]
     rewrite: Option<crate::ShaderRewrite>,
-    layouts: [Layouts; 2],
+    /// For each way to bind, by the number of bindings behind the fixed ones.
+    layouts: [Vec<Layouts>; 2],
     /// Pipelines by module text. WGSL is the key because it is what decides the result.
     pipelines: Mutex<HashMap<String, wgpu::ComputePipeline>>,
     /// Why the device was lost, once it was.
@@ -237,8 +238,10 @@ impl Wgsl {
         let info = device.adapter_info();
         let name = info.name.clone();
         let (layouts, dummy) = scoped(&device, &name, "opening the device", 256, || {
-            let layouts = [Access::ReadOnlyInputs, Access::AllReadWrite]
-                .map(|access| Layouts::new(&device, access));
+            let most = MOST_BINDINGS.min(limits.storage_bindings).saturating_sub(FIXED_BINDINGS);
+            let layouts = [Access::ReadOnlyInputs, Access::AllReadWrite].map(|access| {
+                (0..=most).map(|further| Layouts::new(&device, access, further)).collect()
+            });
             let dummy = device.create_buffer(&wgpu::BufferDescriptor {
                 label: Some("lapidary unused binding"),
                 size: 256,
@@ -308,7 +311,8 @@ impl Wgsl {
         let info = &inner.info;
         let driver = format!("{} {}", info.driver, info.driver_info);
         let mut description = DeviceInfo::new("wgsl", inner.name.clone(), driver.trim());
-        description.elements = vec![ElementType::F32, ElementType::BF16, ElementType::I8];
+        description.elements =
+            vec![ElementType::F32, ElementType::BF16, ElementType::I8, ElementType::I4];
         if inner.limits.f16 {
             description.elements.insert(1, ElementType::F16);
         }
@@ -345,16 +349,18 @@ fn is_usable(properties: &wgpu::CooperativeMatrixProperties) -> bool {
 }
 
 impl Inner {
-    /// The layout of every bind group.
-    pub(crate) fn bind_group_layout(&self, access: Access) -> &wgpu::BindGroupLayout {
-        &self.layout(access).bind_group
+    /// The layout of every bind group with `further` bindings behind the fixed ones.
+    pub(crate) fn bind_group_layout(&self, access: Access, further: u32) -> &wgpu::BindGroupLayout {
+        &self.layout(access, further).bind_group
     }
 
-    fn layout(&self, access: Access) -> &Layouts {
-        match access {
+    fn layout(&self, access: Access, further: u32) -> &Layouts {
+        let layouts = match access {
             Access::ReadOnlyInputs => &self.layouts[0],
             Access::AllReadWrite => &self.layouts[1],
-        }
+        };
+        // A decision has no more than the device allows, and so than there are.
+        &layouts[(further as usize).min(layouts.len() - 1)]
     }
 
     /// The pipeline of a module, compiled at its first use.
@@ -363,6 +369,7 @@ impl Inner {
         label: &str,
         source: String,
         access: Access,
+        further: u32,
     ) -> Result<wgpu::ComputePipeline, Error> {
         #[cfg(feature = "testing")]
         let source = match &self.rewrite {
@@ -395,7 +402,7 @@ impl Inner {
             };
             self.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
                 label: Some(label),
-                layout: Some(&self.layout(access).pipeline),
+                layout: Some(&self.layout(access, further).pipeline),
                 module: &module,
                 entry_point: Some("main"),
                 compilation_options: wgpu::PipelineCompilationOptions {
@@ -504,8 +511,8 @@ fn scoped<T>(
 
 impl Layouts {
     /// Inputs at 0, 1 and 3, the output at 2, parameters at 4: four storage bindings, which is all
-    /// that `downlevel_defaults` allows.
-    fn new(device: &wgpu::Device, access: Access) -> Self {
+    /// that `downlevel_defaults` allows; further inputs behind them.
+    fn new(device: &wgpu::Device, access: Access, further: u32) -> Self {
         let storage = |binding, read_only| wgpu::BindGroupLayoutEntry {
             binding,
             visibility: wgpu::ShaderStages::COMPUTE,
@@ -517,24 +524,26 @@ impl Layouts {
             count: None,
         };
         let inputs = access == Access::ReadOnlyInputs;
+        let mut entries = vec![
+            storage(0, inputs),
+            storage(1, inputs),
+            storage(2, false),
+            storage(3, inputs),
+            wgpu::BindGroupLayoutEntry {
+                binding: 4,
+                visibility: wgpu::ShaderStages::COMPUTE,
+                ty: wgpu::BindingType::Buffer {
+                    ty: wgpu::BufferBindingType::Uniform,
+                    has_dynamic_offset: false,
+                    min_binding_size: None,
+                },
+                count: None,
+            },
+        ];
+        entries.extend((0..further).map(|index| storage(FIXED_BINDINGS + 1 + index, inputs)));
         let bind_group = device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {
             label: Some("lapidary"),
-            entries: &[
-                storage(0, inputs),
-                storage(1, inputs),
-                storage(2, false),
-                storage(3, inputs),
-                wgpu::BindGroupLayoutEntry {
-                    binding: 4,
-                    visibility: wgpu::ShaderStages::COMPUTE,
-                    ty: wgpu::BindingType::Buffer {
-                        ty: wgpu::BufferBindingType::Uniform,
-                        has_dynamic_offset: false,
-                        min_binding_size: None,
-                    },
-                    count: None,
-                },
-            ],
+            entries: &entries,
         });
         let pipeline = device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
             label: Some("lapidary"),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lapidary_core::{AnyMatrixMut, AnyMatrixRef, Placement};
+use lapidary_core::{AnyMatrixMut, AnyMatrixRef, AnyVectorRef, Placement};
 use lapidary_core::{
     Args, Backend, DeviceInfo, ElementType, Error, Operands, PlanOptions, PlanSummary, Problem,
     Progress, TensorSlice,
@@ -323,13 +323,15 @@ impl Backend for Wgsl {
         let (a, a_offset) = self.upload_view(operands.a, reads)?;
         let (b, b_offset) = self.upload_view(operands.b, reads)?;
         let (c_tensor, c_offset) = self.upload_view(c.as_ref(), true)?;
-        let bias = match operands.bias {
-            None => None,
-            Some(bias) => {
-                let tensor = self.allocate(bias.element(), bias.len())?;
-                self.write(&tensor, 0, &bias.bytes()[..bias.len() * bias.element().size()])?;
-                Some(tensor)
-            }
+        let bias = self.upload_vector(operands.bias)?;
+        let [row_scale, col_scale, group_scales] = if reads {
+            [
+                self.upload_vector(operands.row_scale)?,
+                self.upload_vector(operands.col_scale)?,
+                self.upload_vector(operands.b_group_scales)?,
+            ]
+        } else {
+            [None, None, None]
         };
         let mut args = Args::new(
             TensorSlice::new(&a, a_offset),
@@ -339,6 +341,9 @@ impl Backend for Wgsl {
         if let Some(bias) = &bias {
             args = args.bias(bias);
         }
+        args.row_scale = row_scale.as_ref().map(TensorSlice::from);
+        args.col_scale = col_scale.as_ref().map(TensorSlice::from);
+        args.b_group_scales = group_scales.as_ref().map(TensorSlice::from);
         self.run_plan(&plan, &args, &mut |done, total| {
             if total > 1 {
                 self.inner.wait()?;
@@ -355,6 +360,16 @@ impl Backend for Wgsl {
 }
 
 impl Wgsl {
+    fn upload_vector(&self, vector: Option<AnyVectorRef<'_>>) -> Result<Option<WgslTensor>, Error> {
+        let Some(vector) = vector else {
+            return Ok(None);
+        };
+        let tensor = self.allocate(vector.element(), vector.len())?;
+        let bytes = vector.element().bytes_for(vector.len());
+        self.write(&tensor, 0, &vector.bytes()[..bytes])?;
+        Ok(Some(tensor))
+    }
+
     /// Uploads what a host view spans; the offset of its first element in the new tensor.
     fn upload_view(
         &self,
@@ -363,9 +378,11 @@ impl Wgsl {
     ) -> Result<(WgslTensor, usize), Error> {
         let place = view.placement();
         let span = place.span().filter(|_| wanted).unwrap_or(0..0);
-        let size = view.element().size();
-        let tensor = self.allocate(view.element(), span.len())?;
-        self.write(&tensor, 0, &view.bytes()[span.start * size..span.end * size])?;
+        let element = view.element();
+        let tensor = self.allocate(element, span.len())?;
+        // Lines of 4-bit elements start at whole bytes.
+        let bytes = element.bytes_for(span.start)..element.bytes_for(span.end);
+        self.write(&tensor, 0, &view.bytes()[bytes])?;
         Ok((tensor, place.offset.saturating_sub(span.start)))
     }
 }

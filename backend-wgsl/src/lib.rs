@@ -36,6 +36,7 @@ mod rewrite;
 mod tensor;
 #[cfg(feature = "tune")]
 pub mod tune;
+pub mod workarounds;
 
 pub use adapter::{AdapterChoice, AdapterReport};
 pub use device::{Wgsl, WgslOptions};

@@ -19,15 +19,15 @@ pub struct WgslPackedB {
     k: usize,
 }
 
-/// Elements of a column of the copy: whole words of the smallest element type.
-fn pitch(k: usize) -> usize {
-    k.next_multiple_of(4)
+/// Elements of a column of the copy: whole words.
+fn pitch(element: ElementType, k: usize) -> usize {
+    k.next_multiple_of(if element.is_packed() { 8 } else { 4 })
 }
 
 impl WgslPackedB {
     /// The layout the kernels read the copy by.
     pub(crate) fn layout(&self) -> Layout {
-        let pitch = pitch(self.k);
+        let pitch = pitch(self.element, self.k);
         Layout {
             row_stride: 1,
             col_stride: pitch as isize,
@@ -47,7 +47,7 @@ impl WgslPackedB {
 }
 
 fn describe(element: ElementType, batch: usize, n: usize, k: usize) -> String {
-    format!("k-major {element} of batch {batch}, N {n}, K {k}, pitch {}", pitch(k))
+    format!("k-major {element} of batch {batch}, N {n}, K {k}, pitch {}", pitch(element, k))
 }
 
 impl Wgsl {
@@ -69,13 +69,13 @@ impl Wgsl {
         let shape = problem.b_shape();
         Placement { offset: b.offset, shape, layout: problem.b_layout }
             .check_bounds(b.tensor.len())?;
-        let pitch = pitch(problem.k);
+        let pitch = pitch(problem.b, problem.k);
         let len = pitch.checked_mul(problem.n).and_then(|len| len.checked_mul(problem.batch));
         let limit = self.inner.limits.binding_bytes;
-        let size = problem.b.size();
-        let bytes = len.map_or(u128::MAX, |len| len as u128 * size as u128);
+        let bytes_of = |elements: u128| (elements * problem.b.bits() as u128).div_ceil(8);
+        let bytes = len.map_or(u128::MAX, |len| bytes_of(len as u128));
         let source = problem.b_layout.extent(shape).map_or(0, |e| e.max - e.min + 1) as u128;
-        for requested in [bytes, source * size as u128 + 256] {
+        for requested in [bytes, bytes_of(source) + 256] {
             if requested > u128::from(limit) {
                 return Err(Error::LimitExceeded {
                     what: "bytes of B to pack in one binding",

@@ -11,10 +11,10 @@ use lapidary_core::policy::{
 };
 use lapidary_core::{ElementType, KernelChoice, Problem};
 
-use super::choose::SOFTWARE_LOOP_ITERATIONS;
 use super::skinny;
 use super::tuning::Tuning;
 use crate::limits::DeviceLimits;
+use crate::workarounds::SOFTWARE_LOOP_ITERATIONS;
 
 /// A choice of kernel and slices, and why.
 #[derive(Clone, Debug, PartialEq)]
@@ -112,7 +112,9 @@ pub(super) fn automatic(problem: &Problem, limits: &DeviceLimits) -> Vec<Pick> {
     let (m, n) = (problem.m, problem.n);
     // The vector kernel's loops over a strip are written out, so it has one iteration a strip.
     let too_deep = limits.software && problem.k > SOFTWARE_LOOP_ITERATIONS;
-    let halves = (problem.a, problem.b) == (ElementType::F16, ElementType::F16);
+    let halves = problem.a == ElementType::F16
+        && matches!(problem.b, ElementType::F16 | ElementType::I8 | ElementType::I4)
+        && problem.b_group.is_none();
     let units = limits.cooperative && halves && problem.k >= 32;
     // Matrix units do sixteen rows in the time of one.
     let matrix_units = units && m.min(n) > 4 && m.max(n) >= 64;

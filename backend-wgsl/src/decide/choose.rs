@@ -1,6 +1,6 @@
 //! Which kernel, with which tile.
 
-use lapidary_core::ElementType::{F16, I8};
+use lapidary_core::ElementType::{F16, I4, I8};
 use lapidary_core::policy::{
     KernelConfig, Multiply, ScalarFma, SingleBuffer, SoftwareDoubleBuffer,
 };
@@ -11,12 +11,7 @@ use super::copies::{self, Operands};
 use super::kernel::{Body, Kernel};
 use super::{Fetch, policy, skinny};
 use crate::limits::DeviceLimits;
-
-/// Loop iterations a thread may have on a software device.
-///
-/// Mesa's llvmpipe ends all loops of a thread after 65,535 iterations in all, and says nothing: the
-/// rest of K would be missing from the sums. The margin is for the loops of the store.
-pub(super) const SOFTWARE_LOOP_ITERATIONS: usize = 65_000;
+use crate::workarounds::SOFTWARE_LOOP_ITERATIONS;
 
 /// A kernel, how it reads A and B, and why it was chosen.
 pub(super) struct Chosen {
@@ -249,8 +244,11 @@ fn cooperative(
     limits: &DeviceLimits,
 ) -> Result<Kernel, Error> {
     policy::check_cooperative(&config, &name)?;
-    let reason = if (problem.a, problem.b) != (F16, F16) {
-        format!("it multiplies f16, not {} by {}", problem.a, problem.b)
+    let reason = if !(problem.a == F16 && [F16, I8, I4].contains(&problem.b)) {
+        format!("it multiplies f16 by f16, i8 or i4, not {} by {}", problem.a, problem.b)
+    } else if problem.b_group.is_some() {
+        "its weights are f16, which holds integers exactly, but not integers times a group's scale"
+            .to_owned()
     } else if !limits.cooperative {
         "the device lists no 16x16x16 cooperative matrix of f16 factors and f32 sums, in \
          subgroups of 32"

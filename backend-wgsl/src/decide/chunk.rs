@@ -172,7 +172,7 @@ impl Limited<'_> {
         let slack = u128::from(limits.binding_alignment) + 16;
         let bytes = |layout: Layout, shape: Shape, element: ElementType| {
             let elements = layout.extent(shape).map_or(0, |e| (e.max - e.min + 1) as u128);
-            elements * element.size() as u128 + slack
+            (elements * element.bits() as u128).div_ceil(8) + slack
         };
         let over_bytes =
             |what, layout, shape, element| over(what, bytes(layout, shape, element), binding);

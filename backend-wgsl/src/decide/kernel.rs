@@ -327,7 +327,8 @@ impl Kernel {
 
 /// Whether C is the product and nothing else.
 fn is_plain(problem: &Problem) -> bool {
-    let nothing_after = !problem.bias && problem.activation == Activation::None;
+    let scaled = problem.row_scale || problem.col_scale;
+    let nothing_after = !problem.bias && !scaled && problem.activation == Activation::None;
     problem.alpha == 1.0 && !problem.reads_c() && nothing_after
 }
 
@@ -338,10 +339,10 @@ const fn strides(layout: Layout, batch: usize) -> [u32; 3] {
     [layout.row_stride as u32, layout.col_stride as u32, between]
 }
 
-/// The element type tiles and registers hold: f32 for floats, i32 for integers.
+/// The type of tiles and registers where products are summed in `accumulator`.
 #[must_use]
-pub(crate) const fn register_type(operand: ElementType) -> &'static str {
-    match operand.accumulator() {
+pub(crate) const fn register_type(accumulator: ElementType) -> &'static str {
+    match accumulator {
         ElementType::I32 => "i32",
         _ => "f32",
     }

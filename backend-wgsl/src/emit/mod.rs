@@ -6,7 +6,7 @@
 //! ```text
 //! header     const BM = 128u; … alias Elem = f32; … @group(0) @binding(0) var<…> a_data: …;
 //! access     load_a, load_b, load_a_vector, store_c
-//! epilogue   finish(acc, old, col) with HAS_BETA, HAS_BIAS and one activation
+//! epilogue   finish(acc, old, batch, row, col) with HAS_BETA, HAS_BIAS and one activation
 //! body       shaders/1_naive.wgsl … 7_generic.wgsl, pack_output.wgsl,
 //!            pack_rows.wgsl, pack_b.wgsl, copy.wgsl, reduce.wgsl; the vector and cooperative kernels are written out in Rust
 //! ```
@@ -51,7 +51,7 @@ pub fn multiply(kernel: &Kernel, traits: &Traits, store: Store, access: Access) 
     let fused = store == Store::Fused && kernel.slices.is_none();
     let mut text = header::multiply(kernel, traits, fused, access);
     if !matches!(kernel.body, Body::Vector | Body::Cooperative | Body::Skinny) {
-        text.push_str(&access::loads(traits.operand, kernel.a, kernel.b));
+        text.push_str(&access::loads(traits, kernel.a, kernel.b));
     }
     let vectors = kernel.store_width == 4;
     if !kernel.stores_directly() {
@@ -79,9 +79,9 @@ pub fn multiply(kernel: &Kernel, traits: &Traits, store: Store, access: Access) 
         }
         Body::Occupancy => include_str!("../../shaders/6_occupancy.wgsl").to_owned(),
         Body::Generic => generic::body(kernel),
-        Body::Vector => vector::body(kernel, traits.operand),
-        Body::Cooperative => cooperative::body(kernel, fused),
-        Body::Skinny => skinny::body(kernel, traits.operand),
+        Body::Vector => vector::body(kernel, traits),
+        Body::Cooperative => cooperative::body(kernel, traits.b, fused),
+        Body::Skinny => skinny::body(kernel, traits),
     });
     text
 }

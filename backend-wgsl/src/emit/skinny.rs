@@ -21,28 +21,45 @@ use lapidary_core::ElementType;
 
 use super::access;
 use super::place::{Slice, Strides, in_vectors, times};
-use crate::decide::{Fetch, Kernel, Skinny, Team};
+use crate::decide::{Fetch, Kernel, Skinny, Team, Traits};
 
 /// The kernel's body; empty for a kernel of another kind.
-pub(super) fn body(kernel: &Kernel, operand: ElementType) -> String {
+pub(super) fn body(kernel: &Kernel, traits: &Traits) -> String {
     let Some(skinny) = kernel.skinny else {
         return String::new();
     };
-    let mut text = access::unpack(operand).to_owned();
+    let mut text = access::unpack(traits);
     let [strides_a, strides_b] = Strides::of(kernel);
-    let a = Side { name: 'a', size: 'm', origin: "at.row0", fetch: kernel.a, strides: strides_a };
-    let b = Side { name: 'b', size: 'n', origin: "at.col0", fetch: kernel.b, strides: strides_b };
+    let a = Side {
+        name: 'a',
+        size: 'm',
+        origin: "at.row0",
+        element: traits.a,
+        fetch: kernel.a,
+        grouped: false,
+        strides: strides_a,
+    };
+    let b = Side {
+        name: 'b',
+        size: 'n',
+        origin: "at.col0",
+        element: traits.b,
+        fetch: kernel.b,
+        grouped: traits.group.is_some(),
+        strides: strides_b,
+    };
     let (few, many) = if skinny.few_rows { (a, b) } else { (b, a) };
     // Writing to a String cannot fail.
-    let _ = loads(&mut text, operand, &few)
-        .and_then(|()| loads(&mut text, operand, &many))
-        .and_then(|()| match skinny.team {
-            Team::Across { lanes, groups } => {
-                across(&mut text, kernel, &skinny, &few, &many, [lanes, groups])
-            }
-            Team::Along { threads, lines, subgroup } => {
-                let team = Along { threads, lines, subgroup };
-                along(&mut text, kernel, &skinny, &few, &many, &team)
+    let _ =
+        loads(&mut text, &few).and_then(|()| loads(&mut text, &many)).and_then(|()| {
+            match skinny.team {
+                Team::Across { lanes, groups } => {
+                    across(&mut text, kernel, &skinny, &few, &many, [lanes, groups])
+                }
+                Team::Along { threads, lines, subgroup } => {
+                    let team = Along { threads, lines, subgroup };
+                    along(&mut text, kernel, &skinny, &few, &many, &team)
+                }
             }
         });
     text
@@ -53,7 +70,10 @@ struct Side {
     name: char,
     size: char,
     origin: &'static str,
+    element: ElementType,
     fetch: Fetch,
+    /// Whether groups along K have scales.
+    grouped: bool,
     strides: Strides,
 }
 
@@ -62,12 +82,32 @@ impl Side {
     fn base(&self) -> String {
         format!("p.{}_base + at.batch * {}", self.name, self.strides.batch)
     }
+
+    /// The scale of the weights of a line at step `k`, as a factor; lines outside the matrix take the
+    /// last one's.
+    fn scale(&self, k: &str, line: &str) -> String {
+        if !self.grouped {
+            return String::new();
+        }
+        format!(" * b_scale(at.batch, {k}, min({line}, p.{} - 1u))", self.size)
+    }
+
+    /// The same for four lines from `line` on.
+    fn scales(&self, k: &str, line: &str) -> String {
+        if !self.grouped {
+            return String::new();
+        }
+        let each: Vec<_> = (0..4)
+            .map(|e| format!("b_scale(at.batch, {k}, min({line} + {e}u, p.{} - 1u))", self.size))
+            .collect();
+        format!(" * vec4<f32>({})", each.join(", "))
+    }
 }
 
 /// `a_at`, one element, and `a_four`, four neighbours along the axis that is fetched along: vector
 /// number `i`, or from element `i` on where loads are single.
-fn loads(text: &mut String, operand: ElementType, side: &Side) -> fmt::Result {
-    let name = side.name;
+fn loads(text: &mut String, side: &Side) -> fmt::Result {
+    let Side { name, element: operand, .. } = *side;
     let data = format!("{name}_data");
     let element = access::element_at(operand, &data, side.fetch.width);
     writeln!(text, "fn {name}_at(i: u32) -> Elem {{\n    return {element};\n}}\n")?;
@@ -82,8 +122,13 @@ fn loads(text: &mut String, operand: ElementType, side: &Side) -> fmt::Result {
     writeln!(text, "fn {name}_four(i: u32) -> vec4<Elem> {{\n    return {four};\n}}\n")
 }
 
-/// Four steps along K of the few side's line `r`, from step `k` on.
+/// Four steps along K of the few side's line `r`, from step `k` on, scaled.
 fn few_quad(few: &Side, r: u32, k: &str) -> String {
+    few_elements(few, r, k) + &few.scale(k, &format!("{r}u"))
+}
+
+/// The same as it is stored.
+fn few_elements(few: &Side, r: u32, k: &str) -> String {
     let name = few.name;
     if few.fetch.along_k && few.fetch.width == 4 {
         let line = times(&in_vectors(&few.strides.line, 4), r);
@@ -171,9 +216,10 @@ fn across(
     let stride = 4 * groups;
     quad_loops(text, stride, flight, "group", |text, indent, quads| {
         for q in 0..quads {
+            let scale = many.scales(&format!("k + {}u", q * stride), "line");
             for e in 0..4 {
                 let load = step(&format!("k + {}u", q * stride + e));
-                writeln!(text, "{indent}let w_{q}_{e} = {load};")?;
+                writeln!(text, "{indent}let w_{q}_{e} = {load}{scale};")?;
             }
         }
         for q in 0..quads {
@@ -188,14 +234,15 @@ fn across(
         Ok(())
     })?;
     writeln!(text, "    if (group < k_end - rest) {{\n        let k = rest + group;")?;
-    writeln!(text, "        let w = {};", step("k"))?;
+    writeln!(text, "        let w = {}{};", step("k"), many.scales("k", "line"))?;
     for r in 0..rows {
         writeln!(
             text,
-            "        c_{r} += {}_at(few + {} + k * {}) * w;",
+            "        c_{r} += {}_at(few + {} + k * {}){} * w;",
             few.name,
             times(&few.strides.line, r),
-            few.strides.k
+            few.strides.k,
+            few.scale("k", &format!("{r}u"))
         )?;
     }
     writeln!(text, "    }}")?;
@@ -297,7 +344,8 @@ fn along(
                 } else {
                     format!("many_{l} + (k + {k}u) * {}", strides.k)
                 };
-                writeln!(text, "{indent}let w_{q}_{l} = {name}_four({at});")?;
+                let scale = many.scale(&format!("k + {k}u"), &format!("line + {l}u"));
+                writeln!(text, "{indent}let w_{q}_{l} = {name}_four({at}){scale};")?;
             }
         }
         for q in 0..quads {
@@ -313,14 +361,16 @@ fn along(
     })?;
     writeln!(text, "    if (lane < k_end - rest) {{\n        let k = rest + lane;")?;
     for l in 0..lines {
-        writeln!(text, "        let w_{l} = {name}_at(many_{l} + k * {});", strides.k)?;
+        let scale = many.scale("k", &format!("line + {l}u"));
+        writeln!(text, "        let w_{l} = {name}_at(many_{l} + k * {}){scale};", strides.k)?;
         for r in 0..rows {
             writeln!(
                 text,
-                "        c_{l}_{r} += {}_at(few + {} + k * {}) * w_{l};",
+                "        c_{l}_{r} += {}_at(few + {} + k * {}){} * w_{l};",
                 few.name,
                 times(&few.strides.line, r),
-                few.strides.k
+                few.strides.k,
+                few.scale("k", &format!("{r}u"))
             )?;
         }
     }

@@ -241,8 +241,7 @@ fn hunt(adapter: &dyn Adapter, bug: &Bug) -> Result<Kill, PlantError> {
 /// What a plain test would say: 128×128×128, random data, dense, within γ_K.
 fn passes_bound(adapter: &dyn Adapter, kernel: KernelChoice, types: Types) -> bool {
     let mut spec = Spec::new("plain", "a plain tolerance check", [128; 3]);
-    spec.types = types.elements;
-    spec.block_scales = types.block_scales;
+    spec.set_types(types);
     let mut case = spec.case(Values::Uniform, 3);
     case.c.fill(0.0);
     let promises = Promises { ..adapter.promises() };
