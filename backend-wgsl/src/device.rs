@@ -333,7 +333,13 @@ impl Wgsl {
             ),
             ("f16".into(), yes_no(limits.f16)),
             ("cooperative matrices".into(), yes_no(limits.cooperative)),
-            ("tuned for".into(), limits.tuning.class.to_owned()),
+            (
+                "tuned for".into(),
+                match limits.tuning.measured_on {
+                    Some(device) => format!("{}, measured on {device}", limits.tuning.class),
+                    None => format!("{}, estimated", limits.tuning.class),
+                },
+            ),
             ("timestamps".into(), yes_no(features.contains(wgpu::Features::TIMESTAMP_QUERY))),
             ("checked shaders".into(), yes_no(inner.checked)),
         ];

@@ -88,8 +88,9 @@ fn weights_are_exact_on_matrix_units() {
     for weights in [ElementType::I8, ElementType::I4] {
         for row in cooperative_blocks() {
             let kernel = KernelChoice::Policy(row.config);
-            for (index, [m, n, k]) in
-                [[128, 256, 64], [127, 257, 67], [33, 40, 3], [255, 129, 131]].into_iter().enumerate()
+            for (index, [m, n, k]) in [[128, 256, 64], [127, 257, 67], [33, 40, 3], [255, 129, 131]]
+                .into_iter()
+                .enumerate()
             {
                 let problem = Problem::new(m, n, k)
                     .factors(ElementType::F16, weights)

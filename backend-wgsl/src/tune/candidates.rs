@@ -81,11 +81,14 @@ pub fn candidates(problem: &Problem) -> Vec<Candidate> {
 
 /// The blocks for a problem's element types.
 fn blocks(problem: &Problem) -> Vec<BlockRow> {
+    if problem.b == ElementType::I4 && problem.accumulator() == ElementType::I32 {
+        return integer_blocks().to_vec();
+    }
     if problem.accumulator() == ElementType::I32 {
         return dot4_blocks().into_iter().chain(integer_blocks()).collect();
     }
     let mut rows = float_blocks().to_vec();
-    if (problem.a, problem.b) == (ElementType::F16, ElementType::F16) {
+    if problem.a == ElementType::F16 && problem.b_group.is_none() {
         rows.extend(cooperative_blocks());
     }
     rows
