@@ -69,7 +69,8 @@ fn main(
             if (HAS_SUM) {
                 let sum = (at.x * p.m + at.y) * p.n + at.z;
                 acc = sums[sum];
-                for (var slice = 1u; slice < SLICES; slice += 1u) {
+                let slices = slices_at(at.x, at.y, at.z);
+                for (var slice = 1u; slice < slices; slice += 1u) {
                     acc += sums[slice * p.batch * p.m * p.n + sum];
                 }
             }

@@ -22,7 +22,8 @@ fn main(
     var bits = 0u;
     for (var lane = 0u; lane < PER_WORD; lane += 1u) {
         var acc = sums[first + lane];
-        for (var slice = 1u; slice < SLICES; slice += 1u) {
+        let slices = slices_at(line / p.m, line % p.m, col + lane);
+        for (var slice = 1u; slice < slices; slice += 1u) {
             acc += sums[slice * p.batch * p.m * p.n + first + lane];
         }
         let shift = lane * LANE_BITS;

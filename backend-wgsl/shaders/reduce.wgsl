@@ -1,4 +1,4 @@
-// Adds up the slices that K was cut into, in order, and stores what becomes of the sums.
+// Adds up the slices that K was cut into, or the parts of a block, in order, and stores what becomes of the sums.
 //
 // A workgroup owns OUTPUTS outputs. GROUPS threads share an output: each adds every GROUPS-th slice,
 // and the first adds what the others found, always in the same order, so that two runs give one
@@ -16,7 +16,8 @@ fn main(
     let e = (wg.y * groups.x + wg.x) * OUTPUTS + id.x;
     var sum = Acc(0);
     if (e < outputs) {
-        for (var slice = id.y; slice < SLICES; slice += GROUPS) {
+        let slices = slices_at(e / (p.m * p.n), e / p.n % p.m, e % p.n);
+        for (var slice = id.y; slice < slices; slice += GROUPS) {
             sum += sums[slice * outputs + e];
         }
     }

@@ -50,7 +50,7 @@ impl WgslPlan {
         let Decision { kernel, store, traits, .. } = &self.decision;
         match kernel {
             Some(kernel) => emit::multiply(kernel, traits, *store, multiply_access(kernel)),
-            None => emit::pack_output(traits, 1, *store, Access::ReadOnlyInputs),
+            None => emit::pack_output(traits, 1.into(), *store, Access::ReadOnlyInputs),
         }
     }
 }
@@ -101,6 +101,7 @@ impl Wgsl {
         #[cfg(feature = "tune")]
         if options.kernel == KernelChoice::Auto
             && options.k_slices.is_none()
+            && options.stream_k.is_none()
             && options.copies.is_none()
             && let Some((remembered, reason)) = self.remembered(problem)
         {
@@ -185,15 +186,15 @@ impl Wgsl {
         access: Access,
     ) -> Result<Option<wgpu::ComputePipeline>, Error> {
         let Decision { traits, store, .. } = &plan.decision;
-        let slices = plan.decision.slices();
+        let parts = plan.decision.parts();
         let (label, source) = match store {
-            Store::Fused if slices == 1 => return Ok(None),
+            Store::Fused if parts.most == 1 => return Ok(None),
             Store::Fused => {
                 let groups = plan.decision.reduce_groups();
-                ("reduce", emit::reduce(traits, slices, groups, access))
+                ("reduce", emit::reduce(traits, parts, groups, access))
             }
-            Store::Packed if rows => ("pack_rows", emit::pack_rows(traits, slices, access)),
-            _ => ("pack_output", emit::pack_output(traits, slices, *store, access)),
+            Store::Packed if rows => ("pack_rows", emit::pack_rows(traits, parts, access)),
+            _ => ("pack_output", emit::pack_output(traits, parts, *store, access)),
         };
         let further = decide::further(traits, Stage::Finish);
         self.inner.pipeline(label, source, access, further).map(Some)

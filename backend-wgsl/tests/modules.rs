@@ -142,18 +142,18 @@ fn visit_options(
     }
     if decision.slices() > 1 && *store == Store::Fused {
         let groups = decision.reduce_groups();
-        let source = emit::reduce(traits, decision.slices(), groups, Access::ReadOnlyInputs);
+        let source = emit::reduce(traits, decision.parts(), groups, Access::ReadOnlyInputs);
         visit("reduce", &source, 256 * 4, limits);
     }
     for access in [Access::ReadOnlyInputs, Access::AllReadWrite] {
         if decision.packs_rows() {
-            visit("pack_rows", &emit::pack_rows(traits, decision.slices(), access), 0, limits);
+            visit("pack_rows", &emit::pack_rows(traits, decision.parts(), access), 0, limits);
         }
         for kernel in kernel.iter().chain(scalar_kernel) {
             let source = emit::multiply(kernel, traits, *store, access);
             visit(&name, &source, kernel.workgroup_bytes(), limits);
         }
-        visit(&name, &emit::pack_output(traits, decision.slices(), *store, access), 0, limits);
+        visit(&name, &emit::pack_output(traits, decision.parts(), *store, access), 0, limits);
     }
 }
 

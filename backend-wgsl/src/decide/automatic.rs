@@ -12,6 +12,7 @@ use lapidary_core::policy::{
 use lapidary_core::{ElementType, KernelChoice, Problem};
 
 use super::skinny;
+use super::stream::Stream;
 use super::tuning::Tuning;
 use crate::limits::DeviceLimits;
 use crate::workarounds::SOFTWARE_LOOP_ITERATIONS;
@@ -21,12 +22,14 @@ use crate::workarounds::SOFTWARE_LOOP_ITERATIONS;
 pub(super) struct Pick {
     pub(super) choice: KernelChoice,
     pub(super) slices: usize,
+    /// Workgroups that share all blocks, in place of slices.
+    pub(super) stream: Option<usize>,
     pub(super) reason: String,
 }
 
 impl Pick {
     fn new(choice: KernelChoice, reason: String) -> Self {
-        Self { choice, slices: 1, reason }
+        Self { choice, slices: 1, stream: None, reason }
     }
 }
 
@@ -123,7 +126,7 @@ pub(super) fn automatic(problem: &Problem, limits: &DeviceLimits) -> Vec<Pick> {
         let cut = if slices > 1 { format!(", K in {slices} slices") } else { String::new() };
         let reason = format!("{m}x{n} outputs: one operand is streamed once{cut}");
         return vec![
-            Pick { choice: KernelChoice::Skinny, slices, reason },
+            Pick { choice: KernelChoice::Skinny, slices, stream: None, reason },
             Pick::new(KernelChoice::Naive, format!("{m}x{n} outputs: one thread an output")),
         ];
     }
@@ -165,8 +168,23 @@ fn best(problem: &Problem, tuning: &Tuning, rows: &[BlockRow]) -> Pick {
                 seconds * 1e3
             );
             let choice = KernelChoice::Policy(row.config);
-            best = Some((seconds, Pick { choice, slices, reason }));
+            best = Some((seconds, Pick { choice, slices, stream: None, reason }));
         }
+        let Some((workgroups, seconds)) = stream(problem, tuning, row) else { continue };
+        // The model is good to a few percent, and slices are the simpler way.
+        if best.as_ref().is_some_and(|(least, _)| 0.95 * *least <= seconds) {
+            continue;
+        }
+        let [bm, bn] = [row.config.tile.block_tile_m, row.config.tile.block_tile_n];
+        let reason = format!(
+            "{} blocks of {bm}x{bn} shared by {workgroups} workgroups: least time by the model of a {}, \
+             {:.3} ms",
+            blocks(problem, row),
+            tuning.class,
+            seconds * 1e3
+        );
+        let choice = KernelChoice::Policy(row.config);
+        best = Some((seconds, Pick { choice, slices: 1, stream: Some(workgroups), reason }));
     }
     best.map_or_else(
         || Pick::new(KernelChoice::Naive, "there is no block".to_owned()),
@@ -192,6 +210,32 @@ fn slice_counts(problem: &Problem, tuning: &Tuning, row: &BlockRow) -> Vec<usize
         counts.extend((2..=most.min(16)).chain((20..=most).step_by(4)));
     }
     counts
+}
+
+/// Workgroups that fill the device once and share all blocks, and the seconds that the model takes.
+fn stream(problem: &Problem, tuning: &Tuning, row: &BlockRow) -> Option<(usize, f64)> {
+    if !tuning.slices || !row.config.compute.multiply.is_vector() {
+        return None;
+    }
+    let tile = &row.config.tile;
+    let strips = problem.k.div_ceil(tile.k_tile_size);
+    let workgroups = tuning.processors * row.resident;
+    let stream = Stream::of(blocks(problem, row), strips, workgroups)?;
+    // As with slices: runs of fewer strips are mostly starts and ends.
+    if stream.run < 8 {
+        return None;
+    }
+    let outputs = (tile.block_tile_m * tile.block_tile_n) as f64;
+    let strip_flops = 2.0 * outputs * tile.k_tile_size as f64;
+    // A run starts and ends as many blocks as it touches.
+    let (run, strips) = (f64::from(stream.run), f64::from(stream.strips));
+    let touched = 1.0 + run / strips;
+    let processor = tuning.flops * row.rate / tuning.processors as f64;
+    let compute = row.resident as f64 * strip_flops * (run + touched * row.overhead) / processor;
+    let elements = problem.m as f64 * problem.n as f64 * problem.batch as f64;
+    let parts = 1.0 + strips / run;
+    let sums = tuning.dispatch + elements * 4.0 * (2.0 * parts + 1.0) / tuning.bytes;
+    Some((workgroups, compute + sums))
 }
 
 /// Seconds that the model takes for a problem.

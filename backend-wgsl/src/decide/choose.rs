@@ -8,7 +8,7 @@ use lapidary_core::{Error, KernelChoice, Occupancy, Operand, PlanOptions, Proble
 
 use super::automatic::{Pick, automatic};
 use super::copies::{self, Operands};
-use super::kernel::{Body, Kernel};
+use super::kernel::{Body, Kernel, Slices};
 use super::{Fetch, policy, skinny};
 use crate::limits::DeviceLimits;
 use crate::workarounds::SOFTWARE_LOOP_ITERATIONS;
@@ -29,7 +29,12 @@ pub(super) fn choose(
     options: &PlanOptions,
 ) -> Result<Chosen, Error> {
     if options.kernel != KernelChoice::Auto {
-        let pick = Pick { choice: options.kernel, slices: 1, reason: "asked for".to_owned() };
+        let pick = Pick {
+            choice: options.kernel,
+            slices: 1,
+            stream: None,
+            reason: "asked for".to_owned(),
+        };
         return prepare(problem, limits, options, pick);
     }
     let picks = automatic(problem, limits);
@@ -73,8 +78,19 @@ fn prepare(
     }
     let written_out = matches!(kernel.body, Body::Vector | Body::Cooperative | Body::Skinny);
     let slices = options.k_slices.unwrap_or(pick.slices);
-    let kernel = if written_out { kernel.sliced(operands.k, slices) } else { kernel };
-    if let Some(slices) = kernel.slices {
+    let stream = options.stream_k.or(pick.stream.filter(|_| options.k_slices.is_none()));
+    let kernel = match stream.filter(|_| kernel.body == Body::Vector) {
+        Some(workgroups) => kernel.streamed(problem, operands.k, workgroups),
+        None if written_out => kernel.sliced(operands.k, slices),
+        None => kernel,
+    };
+    if let Some(Slices { stream: Some(stream), .. }) = kernel.slices {
+        notes.push(format!(
+            "workgroups share all blocks, {} strips each of {} a block, and parts are summed in order \
+             by another pass",
+            stream.run, stream.strips
+        ));
+    } else if let Some(slices) = kernel.slices {
         notes.push(format!(
             "K is cut into {} slices of {} steps, summed in order by another pass",
             slices.count, slices.k

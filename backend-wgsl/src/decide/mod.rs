@@ -8,6 +8,7 @@ mod fetch;
 mod kernel;
 mod policy;
 mod skinny;
+mod stream;
 mod tuning;
 mod vectors;
 
@@ -23,6 +24,7 @@ pub use copies::{CopyOrder, OperandCopy, Operands, Reads};
 pub use fetch::Fetch;
 pub(crate) use kernel::register_type;
 pub use kernel::{Body, Kernel, Sizes, Skinny, Slices, Team};
+pub use stream::{Parts, Stream};
 pub use tuning::Tuning;
 pub use vectors::Vector;
 pub(crate) use vectors::{FIXED_BINDINGS, MOST_BINDINGS, Stage, bindings, further};
@@ -125,7 +127,16 @@ impl Decision {
         chunk::reduce_groups(outputs, self.slices())
     }
 
-    /// Slices that K is cut into.
+    /// What the pass that adds up sums needs to know of them.
+    #[must_use]
+    pub fn parts(&self) -> Parts {
+        let stream = self.kernel.as_ref().and_then(|kernel| {
+            kernel.slices.and_then(|slices| slices.stream).map(|stream| (stream, kernel.block))
+        });
+        Parts { most: self.slices(), stream }
+    }
+
+    /// Slices that K is cut into, or the most parts of a block.
     #[must_use]
     pub fn slices(&self) -> u32 {
         self.kernel.as_ref().map_or(1, Kernel::slice_count)

@@ -4,7 +4,8 @@ use lapidary_core::ElementType;
 
 use super::{Access, access};
 use crate::decide::{
-    Body, CopyOrder, Kernel, REDUCE_THREADS, Stage, Traits, Vector, bindings, register_type,
+    Body, CopyOrder, Kernel, Parts, REDUCE_THREADS, Stage, Stream, Traits, Vector, bindings,
+    register_type,
 };
 
 /// The uniform block; [`crate::params::Params`] is the same in Rust.
@@ -122,7 +123,13 @@ pub(super) fn multiply(kernel: &Kernel, traits: &Traits, fused: bool, access: Ac
     }
     text.push_str(&constant("THREADS", kernel.threads()));
     if let Some(slices) = kernel.slices {
-        text.push_str(&constant("SLICE_K", slices.k));
+        match slices.stream {
+            Some(stream) => {
+                text.push_str(&constant("STRIPS", stream.strips));
+                text.push_str(&constant("RUN", stream.run));
+            }
+            None => text.push_str(&constant("SLICE_K", slices.k)),
+        }
     }
     if fused {
         text.push_str(&epilogue_flags(traits));
@@ -183,28 +190,47 @@ fn lanes(element: ElementType) -> String {
 pub(super) fn pack_output(
     name: &str,
     traits: &Traits,
-    slices: u32,
+    parts: Parts,
     has_sum: bool,
     access: Access,
 ) -> String {
     let mut text = format!("// {name}: {}\n", traits.output);
     text.push_str(&lanes(traits.output));
     text.push_str(&flag("HAS_SUM", has_sum));
-    text.push_str(&constant("SLICES", slices));
     text.push_str(&epilogue_flags(traits));
     let axes = if name == "pack_rows" { "vec4<u32>" } else { "Axis" };
     text.push_str(&sums_to_output(traits, "u32", axes, access));
+    text.push_str(&slices_at(parts));
     text
 }
 
-pub(super) fn reduce(traits: &Traits, slices: u32, groups: u32, access: Access) -> String {
+pub(super) fn reduce(traits: &Traits, parts: Parts, groups: u32, access: Access) -> String {
     let mut text = format!("// reduce: {} -> {}\n", traits.accumulator(), traits.output);
-    text.push_str(&constant("SLICES", slices));
     text.push_str(&constant("GROUPS", groups));
     text.push_str(&constant("OUTPUTS", REDUCE_THREADS / groups));
     text.push_str(&epilogue_flags(traits));
     text.push_str(&sums_to_output(traits, "Scalar", "vec4<u32>", access));
+    text.push_str(&slices_at(parts));
     text
+}
+
+/// How many sums an output has: the slices of K, or the parts of its block.
+fn slices_at(parts: Parts) -> String {
+    let Parts { most, stream } = parts;
+    let Some((stream, [rows, cols])) = stream else {
+        return format!(
+            "// Sums of an output.\nfn slices_at(batch: u32, row: u32, col: u32) -> u32 {{\n    return {most}u;\n}}\n\n"
+        );
+    };
+    let Stream { strips, run, .. } = stream;
+    format!(
+        "// Sums of an output: the workgroups that its block is shared by.\n\
+         fn slices_at(batch: u32, row: u32, col: u32) -> u32 {{\n    \
+         let blocks_m = (p.m + {rows}u - 1u) / {rows}u;\n    \
+         let blocks_n = (p.n + {cols}u - 1u) / {cols}u;\n    \
+         let block = (batch * blocks_m + row / {rows}u) * blocks_n + col / {cols}u;\n    \
+         return ((block + 1u) * {strips}u - 1u) / {run}u - block * {strips}u / {run}u + 1u;\n}}\n\n"
+    )
 }
 
 /// Types, parameters and bindings of a pass from raw sums to C.

@@ -21,7 +21,7 @@ mod vector;
 
 use lapidary_core::{Activation, ElementType};
 
-use crate::decide::{Body, CopyOrder, Kernel, Store, Traits};
+use crate::decide::{Body, CopyOrder, Kernel, Parts, Store, Traits};
 
 /// Whether inputs are bound read-only, or all buffers read_write.
 ///
@@ -86,12 +86,12 @@ pub fn multiply(kernel: &Kernel, traits: &Traits, store: Store, access: Access) 
     text
 }
 
-/// The module of the pass that applies the epilogue and stores whole words, of sums over as many
-/// slices of K.
+/// The module of the pass that applies the epilogue and stores whole words, of sums in as many
+/// parts.
 #[must_use]
-pub fn pack_output(traits: &Traits, slices: u32, store: Store, access: Access) -> String {
+pub fn pack_output(traits: &Traits, parts: Parts, store: Store, access: Access) -> String {
     let mut text =
-        header::pack_output("pack_output", traits, slices, store == Store::Packed, access);
+        header::pack_output("pack_output", traits, parts, store == Store::Packed, access);
     text.push_str(&epilogue(traits));
     text.push_str(codec(traits.output));
     text.push_str(include_str!("../../shaders/pack_output.wgsl"));
@@ -100,19 +100,19 @@ pub fn pack_output(traits: &Traits, slices: u32, store: Store, access: Access) -
 
 /// The same where every row of C is whole words.
 #[must_use]
-pub fn pack_rows(traits: &Traits, slices: u32, access: Access) -> String {
-    let mut text = header::pack_output("pack_rows", traits, slices, true, access);
+pub fn pack_rows(traits: &Traits, parts: Parts, access: Access) -> String {
+    let mut text = header::pack_output("pack_rows", traits, parts, true, access);
     text.push_str(&epilogue(traits));
     text.push_str(codec(traits.output));
     text.push_str(include_str!("../../shaders/pack_rows.wgsl"));
     text
 }
 
-/// The module of the pass that adds up slices of K with `groups` threads an output, applies the
+/// The module of the pass that adds up parts of sums with `groups` threads an output, applies the
 /// epilogue and stores 32-bit elements.
 #[must_use]
-pub fn reduce(traits: &Traits, slices: u32, groups: u32, access: Access) -> String {
-    let mut text = header::reduce(traits, slices, groups, access);
+pub fn reduce(traits: &Traits, parts: Parts, groups: u32, access: Access) -> String {
+    let mut text = header::reduce(traits, parts, groups, access);
     text.push_str(&epilogue(traits));
     text.push_str(access::STORE_FUSED);
     text.push_str(include_str!("../../shaders/reduce.wgsl"));

@@ -207,6 +207,7 @@ fn write(
     }
     main(text)?;
     stores(text, kernel, a, b)?;
+    text.push_str(Slice::of(kernel).closing());
     writeln!(text, "}}")
 }
 
@@ -545,11 +546,12 @@ fn stores(text: &mut String, kernel: &Kernel, a: &Side, b: &Side) -> fmt::Result
         "    let inside = {inside};\n    \
          let row = at.row0 + ty * 4u;\n    let col = at.col0 + tx * 4u;"
     )?;
+    let plane = Slice::of(kernel).plane();
     for i in 0..kernel.thread[0] {
         for j in 0..b.groups {
             writeln!(
                 text,
-                "    store_quad(wg.z, row + {}u, col + {}u, inside, c_{i}_{j});",
+                "    store_quad({plane}, row + {}u, col + {}u, inside, c_{i}_{j});",
                 i / 4 * group_m + i % 4,
                 j * group_n
             )?;

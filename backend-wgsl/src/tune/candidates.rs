@@ -32,6 +32,9 @@ impl Candidate {
         if let Some(slices) = options.k_slices {
             name.push_str(&format!(", {slices} slices of K"));
         }
+        if let Some(workgroups) = options.stream_k {
+            name.push_str(&format!(", shared by {workgroups} workgroups"));
+        }
         match options.copies {
             Some([false, false]) => name.push_str(", in place"),
             Some([true, false]) => name.push_str(", A copied"),
