@@ -1,6 +1,7 @@
 //! Every module the emitter can write: valid with the least capabilities, translatable to the
 //! languages of devices that are not at hand, and within the workgroup memory it claims.
 
+use lapidary_core::policy::Multiply;
 use lapidary_core::{Activation, ElementType, KernelChoice, Layout, PlanOptions, Problem};
 use lapidary_wgsl::decide::{
     BlockRow, Decision, Store, Tuning, cooperative_blocks, decide_with, dot4_blocks, float_blocks,
@@ -289,7 +290,7 @@ fn every_tuned_module(mut visit: impl FnMut(&str, &str, usize, &DeviceLimits)) {
                 ] {
                     for b in [Layout::row_major(k, n), Layout::col_major(k, n)] {
                         let matrix_units = matches!(choice, KernelChoice::Policy(config)
-                            if config.compute.multiply.is_matrix());
+                            if config.compute.multiply == Multiply::CooperativeMatrix);
                         let narrow = operand != weights;
                         let problem = Problem::new(m, n, k)
                             .elements(operand, output)
