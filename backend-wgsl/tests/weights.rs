@@ -36,7 +36,7 @@ fn problem([m, n, k]: [usize; 3], (a, b): (E, E), index: usize) -> Problem {
         return problem;
     }
     let group = [None, Some(8), Some(32)][index % 3].filter(|length| k.is_multiple_of(*length));
-    problem.col_scale(index % 4 == 0).row_scale(index % 5 == 0).b_group(group)
+    problem.col_scale(index.is_multiple_of(4)).row_scale(index.is_multiple_of(5)).b_group(group)
 }
 
 fn arranged(problem: Problem, index: usize) -> Case {

@@ -152,7 +152,7 @@ fn group_scales_that_do_not_fit_are_refused() {
         ));
     }
     assert!(matches!(
-        weights.clone().b_group(Some(24)).validate(),
+        weights.b_group(Some(24)).validate(),
         Err(Error::PartialScaleBlock { k: 32, block: 24 })
     ));
     for (a, b) in [(E::F32, E::F32), (E::I8, E::I8), (E::I8, E::I4)] {
