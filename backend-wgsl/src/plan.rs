@@ -101,7 +101,6 @@ impl Wgsl {
         #[cfg(feature = "tune")]
         if options.kernel == KernelChoice::Auto
             && options.k_slices.is_none()
-            && options.stream_k.is_none()
             && options.copies.is_none()
             && let Some((remembered, reason)) = self.remembered(problem)
         {

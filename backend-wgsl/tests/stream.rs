@@ -4,14 +4,15 @@
 mod common;
 
 use common::Uploaded;
-use lapidary_core::policy::{KernelConfig, RegisterPrefetch, VectorFma};
+use lapidary_core::policy::{KernelConfig, RegisterPrefetch, ScalarFma, SingleBuffer, VectorFma};
 use lapidary_core::testing::{Arrangement, Case, Values};
-use lapidary_core::{ElementType, KernelChoice, PlanOptions, Problem};
-use lapidary_wgsl::decide::{Decision, Tuning, decide, decide_with};
+use lapidary_core::{ElementType, Error, KernelChoice, PlanOptions, Problem};
+use lapidary_wgsl::decide::{Decision, Tuning, decide};
 use lapidary_wgsl::{DeviceLimits, WgslOptions, wgpu};
 
-fn small_blocks() -> KernelChoice {
-    KernelChoice::Policy(KernelConfig::of::<RegisterPrefetch<32, 64, 16>, VectorFma<4, 8>>())
+fn small_blocks(workgroups: usize) -> PlanOptions {
+    let config = KernelConfig::of::<RegisterPrefetch<32, 64, 16>, VectorFma<4, 8>>();
+    PlanOptions::kernel(KernelChoice::StreamK { config, workgroups })
 }
 
 fn is_streamed(decision: &Decision) -> bool {
@@ -37,7 +38,7 @@ fn any_number_of_workgroups_gives_the_product() {
             );
             let expected = common::expect(&mut case);
             let uploaded = Uploaded::new(device, &case);
-            let options = PlanOptions::kernel(small_blocks()).stream_k(workgroups);
+            let options = small_blocks(workgroups);
             let decision = uploaded.check_with(device, &options, &expected);
             match is_streamed(&decision) {
                 true => streamed += 1,
@@ -61,7 +62,7 @@ fn every_piece_of_a_split_product_is_shared() {
     let Some(device) = common::own(&options) else { return };
     let mut case = Case::new(Problem::new(150, 140, 90), Values::SmallIntegers(3), 8);
     let expected = common::expect(&mut case);
-    let options = PlanOptions::kernel(small_blocks()).stream_k(11);
+    let options = small_blocks(11);
     let decision = Uploaded::new(&device, &case).check_with(&device, &options, &expected);
     assert!(is_streamed(&decision) && decision.chunks.len() > 1, "{:?}", decision.chunks);
 }
@@ -71,7 +72,7 @@ fn the_same_plan_gives_the_same_bits() {
     let Some(device) = common::tuned() else { return };
     let case = Case::new(Problem::new(60, 120, 200), Values::Uniform, 2);
     let uploaded = Uploaded::new(device, &case);
-    let options = PlanOptions::kernel(small_blocks()).stream_k(5);
+    let options = small_blocks(5);
     let run = || uploaded.run_with(device, &options).expect("runs").0;
     assert_eq!(run(), run());
 }
@@ -124,11 +125,12 @@ fn the_model_takes_it_where_it_is_faster() {
     assert!(!shared.is_empty());
 }
 
-/// Other kernels than the vector kernel have no use for it.
+/// Other kernels than the vector kernel have no text for it.
 #[test]
-fn it_is_asked_for_in_vain_of_other_kernels() {
-    let problem = Problem::new(64, 64, 200);
-    let options = PlanOptions::kernel(KernelChoice::Naive).stream_k(3);
-    let decision = decide_with(&problem, &large(), &options, "a large GPU").expect("planned");
-    assert!(!is_streamed(&decision));
+fn other_policies_are_refused() {
+    let config = KernelConfig::of::<SingleBuffer<16, 16, 16>, ScalarFma<1, 1>>();
+    let choice = KernelChoice::StreamK { config, workgroups: 3 };
+    let error = decide(&Problem::new(64, 64, 200), &large(), choice, "a large GPU")
+        .expect_err("no such kernel");
+    assert!(matches!(error, Error::KernelUnsuitable { .. }), "{error}");
 }

@@ -19,11 +19,6 @@ pub struct PlanOptions {
     /// Pieces that K is cut into, summed by a pass of their own in a fixed order, where the backend
     /// and the kernel can. The default is that the backend picks.
     pub k_slices: Option<usize>,
-    /// Workgroups that share all blocks of C evenly, each a run of strips along K that may begin and
-    /// end inside a block, with the blocks' parts summed by a pass of their own in a fixed order;
-    /// where the backend and the kernel can, and in place of `k_slices`. The default is that the
-    /// backend picks.
-    pub stream_k: Option<usize>,
     /// Whether A and B are first copied, each execution anew, into the order that the kernel reads
     /// fastest, where the backend and the kernel can. The default is that the backend picks.
     pub copies: Option<[bool; 2]>,
@@ -40,13 +35,6 @@ impl PlanOptions {
     #[must_use]
     pub fn k_slices(mut self, slices: usize) -> Self {
         self.k_slices = Some(slices);
-        self
-    }
-
-    /// Asks for all work to be shared evenly by so many workgroups.
-    #[must_use]
-    pub fn stream_k(mut self, workgroups: usize) -> Self {
-        self.stream_k = Some(workgroups);
         self
     }
 

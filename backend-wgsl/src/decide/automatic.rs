@@ -22,14 +22,12 @@ use crate::workarounds::SOFTWARE_LOOP_ITERATIONS;
 pub(super) struct Pick {
     pub(super) choice: KernelChoice,
     pub(super) slices: usize,
-    /// Workgroups that share all blocks, in place of slices.
-    pub(super) stream: Option<usize>,
     pub(super) reason: String,
 }
 
 impl Pick {
     fn new(choice: KernelChoice, reason: String) -> Self {
-        Self { choice, slices: 1, stream: None, reason }
+        Self { choice, slices: 1, reason }
     }
 }
 
@@ -126,7 +124,7 @@ pub(super) fn automatic(problem: &Problem, limits: &DeviceLimits) -> Vec<Pick> {
         let cut = if slices > 1 { format!(", K in {slices} slices") } else { String::new() };
         let reason = format!("{m}x{n} outputs: one operand is streamed once{cut}");
         return vec![
-            Pick { choice: KernelChoice::Skinny, slices, stream: None, reason },
+            Pick { choice: KernelChoice::Skinny, slices, reason },
             Pick::new(KernelChoice::Naive, format!("{m}x{n} outputs: one thread an output")),
         ];
     }
@@ -168,7 +166,7 @@ fn best(problem: &Problem, tuning: &Tuning, rows: &[BlockRow]) -> Pick {
                 seconds * 1e3
             );
             let choice = KernelChoice::Policy(row.config);
-            best = Some((seconds, Pick { choice, slices, stream: None, reason }));
+            best = Some((seconds, Pick { choice, slices, reason }));
         }
         let Some((workgroups, seconds)) = stream(problem, tuning, row) else { continue };
         // The model is good to a few percent, and slices are the simpler way.
@@ -183,8 +181,8 @@ fn best(problem: &Problem, tuning: &Tuning, rows: &[BlockRow]) -> Pick {
             tuning.class,
             seconds * 1e3
         );
-        let choice = KernelChoice::Policy(row.config);
-        best = Some((seconds, Pick { choice, slices: 1, stream: Some(workgroups), reason }));
+        let choice = KernelChoice::StreamK { config: row.config, workgroups };
+        best = Some((seconds, Pick { choice, slices: 1, reason }));
     }
     best.map_or_else(
         || Pick::new(KernelChoice::Naive, "there is no block".to_owned()),

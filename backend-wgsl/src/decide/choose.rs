@@ -29,12 +29,7 @@ pub(super) fn choose(
     options: &PlanOptions,
 ) -> Result<Chosen, Error> {
     if options.kernel != KernelChoice::Auto {
-        let pick = Pick {
-            choice: options.kernel,
-            slices: 1,
-            stream: None,
-            reason: "asked for".to_owned(),
-        };
+        let pick = Pick { choice: options.kernel, slices: 1, reason: "asked for".to_owned() };
         return prepare(problem, limits, options, pick);
     }
     let picks = automatic(problem, limits);
@@ -78,11 +73,12 @@ fn prepare(
     }
     let written_out = matches!(kernel.body, Body::Vector | Body::Cooperative | Body::Skinny);
     let slices = options.k_slices.unwrap_or(pick.slices);
-    let stream = options.stream_k.or(pick.stream.filter(|_| options.k_slices.is_none()));
-    let kernel = match stream.filter(|_| kernel.body == Body::Vector) {
-        Some(workgroups) => kernel.streamed(problem, operands.k, workgroups),
-        None if written_out => kernel.sliced(operands.k, slices),
-        None => kernel,
+    let kernel = match pick.choice {
+        KernelChoice::StreamK { workgroups, .. } => {
+            kernel.streamed(problem, operands.k, workgroups)
+        }
+        _ if written_out => kernel.sliced(operands.k, slices),
+        _ => kernel,
     };
     if let Some(Slices { stream: Some(stream), .. }) = kernel.slices {
         notes.push(format!(
@@ -168,6 +164,15 @@ fn base(
         }
         KernelChoice::Occupancy(variant) => occupancy(problem, name, variant, limits, notes)?,
         KernelChoice::Policy(config) => generic(problem, name, config, limits, notes)?,
+        KernelChoice::StreamK { config, .. } if config.compute.multiply.is_vector() => {
+            generic(problem, name, config, limits, notes)?
+        }
+        KernelChoice::StreamK { .. } => {
+            return Err(Error::KernelUnsuitable {
+                kernel: name,
+                reason: "blocks are shared by the kernel that computes in vectors".into(),
+            });
+        }
         KernelChoice::Skinny => skinny::kernel(problem, limits)?,
         _ => {
             return Err(Error::KernelUnsuitable {

@@ -32,9 +32,6 @@ impl Candidate {
         if let Some(slices) = options.k_slices {
             name.push_str(&format!(", {slices} slices of K"));
         }
-        if let Some(workgroups) = options.stream_k {
-            name.push_str(&format!(", shared by {workgroups} workgroups"));
-        }
         match options.copies {
             Some([false, false]) => name.push_str(", in place"),
             Some([true, false]) => name.push_str(", A copied"),
@@ -64,6 +61,13 @@ pub fn candidates(problem: &Problem) -> Vec<Candidate> {
         let block = PlanOptions::kernel(KernelChoice::Policy(row.config));
         for slices in slice_counts(problem.k, count) {
             all.push(block.clone().k_slices(slices).copies([false, false]));
+        }
+        // As many workgroups as fill a device of 64 or 128 processors once.
+        if row.config.compute.multiply.is_vector() && count > 1 && problem.k >= 2 * LEAST_SLICE {
+            for workgroups in [64, 132].map(|processors| processors * row.resident) {
+                let config = row.config;
+                all.push(PlanOptions::kernel(KernelChoice::StreamK { config, workgroups }));
+            }
         }
         // A copy pays where its elements are used often.
         if problem.m.min(problem.n) > 512 {

@@ -125,6 +125,11 @@ impl Adapter for WgslAdapter {
             blocks.extend(decide::cooperative_blocks());
         }
         all.extend(blocks.iter().map(|block| KernelChoice::Policy(block.config)));
+        // Few enough that workgroups get parts of several blocks, and blocks parts of several ones.
+        if types.elements == [ElementType::F32; 3] {
+            let config = decide::float_blocks()[4].config;
+            all.push(KernelChoice::StreamK { config, workgroups: 5 });
+        }
         all
     }
 
