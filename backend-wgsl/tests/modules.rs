@@ -299,7 +299,7 @@ fn every_tuned_module(mut visit: impl FnMut(&str, &str, usize, &DeviceLimits)) {
                             .b_layout(b)
                             .col_scale(narrow)
                             .row_scale(narrow && beta != 0.0)
-                            .b_group((narrow && !matrix_units && k % 8 == 0).then_some(8));
+                            .b_group((narrow && !matrix_units && k.is_multiple_of(8)).then_some(8));
                         let options = PlanOptions::kernel(choice).k_slices(slices);
                         visit_options(&problem, &limits, &options, &mut visit);
                     }
