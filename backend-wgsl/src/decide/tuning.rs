@@ -27,7 +27,7 @@ pub struct Tuning {
     pub copy_reuse: usize,
     /// The same for an operand whose strides only allow single loads.
     pub copy_reuse_unaligned: usize,
-    /// Whether K may be cut into slices.
+    /// Whether K may be cut into slices, and blocks be shared evenly.
     pub slices: bool,
     /// Rows or columns up to which the skinny kernel is taken; 0 for never.
     pub skinny_lines: usize,
