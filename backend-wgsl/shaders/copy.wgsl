@@ -7,6 +7,8 @@
 //   AlongK    copy[line · pitch + k]
 //   AcrossK   copy[k · pitch + line]
 //   Quads     copy[k / 4 · pitch + line], words of four i8
+//
+// p.n is where a dispatch ends along the fastest index, zeros behind the operand's end included.
 
 var<workgroup> tile: array<array<u32, 33>, 32>;
 
@@ -46,19 +48,19 @@ fn main(
     }
     workgroupBarrier();
 
-    let base = wg.z * p.c_batch;
+    let base = p.c_base + wg.z * p.c_batch;
     for (var slow = id.y; slow < 32u; slow += 8u) {
         if (ORDER == ALONG_K) {
             let k = id.x * PER_WORD;
-            if (k < 32u && line0 + slow < p.m && k0 + k < p.c_row) {
+            if (k < 32u && line0 + slow < p.m && k0 + k < p.n) {
                 c_data[(base + (line0 + slow) * p.c_row + k0 + k) / PER_WORD] = word(slow, k);
             }
         } else if (ORDER == ACROSS_K) {
             let line = id.x * PER_WORD;
-            if (line < 32u && k0 + slow < p.k && line0 + line < p.c_row) {
+            if (line < 32u && k0 + slow < p.k && line0 + line < p.n) {
                 c_data[(base + (k0 + slow) * p.c_row + line0 + line) / PER_WORD] = word(line, slow);
             }
-        } else if (slow % 4u == 0u && k0 + slow < p.k && line0 + id.x < p.c_row) {
+        } else if (slow % 4u == 0u && k0 + slow < p.k && line0 + id.x < p.n) {
             c_data[base + (k0 + slow) / 4u * p.c_row + line0 + id.x] = word(id.x, slow);
         }
     }

@@ -127,6 +127,31 @@ pub async fn list() -> Vec<AdapterReport> {
         .collect()
 }
 
+/// The adapters of a list that share a product with profit, by their index: no software device beside
+/// a GPU, and no GPU a second time through another API.
+#[must_use]
+pub fn sharing(adapters: &[AdapterReport]) -> Vec<usize> {
+    let adapters =
+        adapters.iter().map(|a| (a.index, a.is_software(), a.info.device_pci_bus_id.as_str()));
+    sharing_of(&adapters.collect::<Vec<_>>())
+}
+
+/// The same of index, whether the adapter is a program, and PCI address.
+fn sharing_of(adapters: &[(usize, bool, &str)]) -> Vec<usize> {
+    let gpu = adapters.iter().any(|(_, software, _)| !software);
+    let mut seen = Vec::new();
+    let mut shared = Vec::new();
+    for &(index, software, address) in adapters {
+        let again = !address.is_empty() && seen.contains(&address);
+        let slower = gpu && software;
+        if !(again || slower) {
+            seen.push(address);
+            shared.push(index);
+        }
+    }
+    shared
+}
+
 /// Finds the adapter that `choice` names.
 ///
 /// # Errors
@@ -182,6 +207,19 @@ mod tests {
         assert_eq!(AdapterChoice::parse("2"), AdapterChoice::Index(2));
         assert_eq!(AdapterChoice::parse("llvm"), AdapterChoice::Name("llvm".into()));
         assert_eq!(AdapterChoice::parse("pci:0:1"), AdapterChoice::Pci("0:1".into()));
+    }
+
+    #[test]
+    fn every_gpu_shares_once_and_software_only_by_itself() {
+        let software = (0, true, "");
+        let [first, second] = [(1, false, "0000:01:00.0"), (2, false, "0000:02:00.0")];
+        let again = (3, false, "0000:01:00.0");
+        // On systems without PCI every address is empty.
+        let [third, fourth] = [(4, false, ""), (5, false, "")];
+        assert!(sharing_of(&[]).is_empty());
+        assert_eq!(sharing_of(&[software]), [0]);
+        assert_eq!(sharing_of(&[software, first, second, again]), [1, 2]);
+        assert_eq!(sharing_of(&[third, software, fourth]), [4, 5]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use lapidary_core::{Error, Layout, Placement, Problem, Shape, Tensor, TensorSlice};
 
 use crate::decide::{
-    self, COPY_TILE, Chunk, Kernel, OperandCopy, Reads, Stage, Store, Vector, pack_workgroups,
+    self, COPY_TILE, Chunk, Kernel, Reads, Stage, Store, Vector, bands, pack_workgroups,
     reduce_workgroups,
 };
 use crate::device::Wgsl;
@@ -21,7 +21,7 @@ pub(crate) struct Source<'a> {
 }
 
 /// The vectors of an execution, each where the problem has it.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Vectors<'a> {
     pub(crate) bias: Option<TensorSlice<'a, WgslTensor>>,
     pub(crate) row_scale: Option<TensorSlice<'a, WgslTensor>>,
@@ -63,7 +63,10 @@ impl Wgsl {
         c: TensorSlice<'_, WgslTensor>,
         vectors: &Vectors<'_>,
     ) -> Result<Prepared, Error> {
-        let decision = &plan.decision;
+        if let (Some(deep), Some(a), Some(b)) = (&plan.deep, a, b) {
+            return self.bind_deep(plan, deep, [a, b], c, vectors);
+        }
+        let WgslPlan { problem, decision, .. } = plan;
         let shares = |tensor: &WgslTensor| tensor.same_allocation(c.tensor);
         let Vectors { bias, row_scale, col_scale, group_scales } = *vectors;
         let beside = [bias, row_scale, col_scale, group_scales];
@@ -90,13 +93,13 @@ impl Wgsl {
             _ => None,
         };
         let c_bytes = c.tensor.byte_offset + (c.offset * c.tensor.element().size()) as u64;
-        let rows = decision.packs_rows() && c_bytes.is_multiple_of(4);
+        let rows = decision.finishes_rows() && c_bytes.is_multiple_of(decision.row_alignment());
         let finish = self.finish_pipeline(plan, rows, access)?.map(|pipeline| (pipeline, rows));
         let mut chunks = Vec::with_capacity(decision.chunks.len());
         for chunk in &decision.chunks {
             let mut dispatches = Vec::with_capacity(4);
             for (source, copy, reads, side) in copying.drain(..) {
-                dispatches.push(self.bind_copy(plan, source, copy, reads, side == 0)?);
+                dispatches.extend(self.bind_copy(problem, source, copy, reads, side == 0)?);
             }
             dispatches.extend(self.bind_chunk(
                 plan,
@@ -107,7 +110,10 @@ impl Wgsl {
             )?);
             chunks.push(dispatches);
         }
-        Ok(Prepared { chunks })
+        let k = if decision.kernel.is_some() { decision.operands.k as f64 } else { 1.0 };
+        let operations =
+            decision.chunks.iter().map(|chunk| 2.0 * k * (chunk.sum_bytes() / 4) as f64);
+        Ok(Prepared { chunks, operations: operations.collect() })
     }
 
     #[allow(clippy::type_complexity, reason = "the operands and the pipelines, in their order")]
@@ -194,7 +200,7 @@ impl Wgsl {
                 workgroups: chunk.workgroups(kernel),
             });
         }
-        if let Some((pipeline, _)) = finish {
+        if let Some((pipeline, rows)) = finish {
             let axis = self.inner.limits.workgroups_per_axis;
             dispatches.push(Dispatch {
                 pipeline: pipeline.clone(),
@@ -207,60 +213,74 @@ impl Wgsl {
                 workgroups: if packs {
                     pack_workgroups(u64::from(params.words), axis)
                 } else {
-                    reduce_workgroups(chunk.sum_bytes() / 4, plan.decision.reduce_groups(), axis)
+                    let outputs = chunk.sum_bytes() / if *rows { 16 } else { 4 };
+                    reduce_workgroups(outputs, plan.decision.reduce_groups(*rows), axis)
                 },
             });
         }
         Ok(dispatches)
     }
 
-    /// Binds an operand and its copy for the copying kernel.
-    fn bind_copy(
+    /// Binds an operand and its copy for the copying kernel: one dispatch, or several where a
+    /// dispatch cannot have as many workgroups.
+    pub(crate) fn bind_copy(
         &self,
-        plan: &WgslPlan,
+        problem: &Problem,
         source: Source<'_>,
         target: &WgslTensor,
         reads: Reads,
         is_a: bool,
-    ) -> Result<Dispatch, Error> {
-        let problem = &plan.problem;
+    ) -> Result<Vec<Dispatch>, Error> {
         let alignment = self.inner.limits.binding_alignment;
         let (lines, layout) =
             if is_a { (problem.m, source.layout) } else { (problem.n, source.layout.transposed()) };
-        let OperandCopy { order, pitch, batch, .. } = reads.copy.ok_or(Error::Device {
+        let copy = reads.copy.ok_or(Error::Device {
             device: self.inner.name.clone(),
             operation: "copying an operand",
             message: "the plan has no copy".into(),
         })?;
         let source = Source { layout, ..source };
-        let shape = Shape { batch, rows: lines, cols: problem.k };
-        let from = source.bound(0, shape, alignment);
         let whole = Shape::new(1, target.len());
         let to = bound(target, 0, whole, Layout::row_major(1, target.len()), alignment);
-        let mut params = Params::of(problem);
-        params.m = lines as u32;
-        params.batch = batch as u32;
-        params.a = Strides::new(from.base, layout);
-        params.c.row = pitch as u32;
-        params.c.batch = reads.layout.batch_stride as u32;
         let lines_are_near = layout.row_stride.unsigned_abs() < layout.col_stride.unsigned_abs();
         let access = Access::ReadOnlyInputs;
-        let text = emit::copy(source.tensor.element(), order, lines_are_near, access);
-        let uniform = self.uniform(&params)?;
-        Ok(Dispatch {
-            pipeline: self.inner.pipeline("copy", text, access, 0)?,
-            bindings: self.bind_group(
-                access,
-                [Some(&from), None, Some(&to), None],
-                Vec::new(),
-                &uniform,
-            )?,
-            workgroups: [
-                lines.div_ceil(COPY_TILE) as u32,
-                problem.k.div_ceil(COPY_TILE) as u32,
-                batch as u32,
-            ],
-        })
+        let text = emit::copy(source.tensor.element(), copy.order, lines_are_near, access);
+        let pipeline = self.inner.pipeline("copy", text, access, 0)?;
+        let bands = bands(&copy, lines, problem.k, self.inner.limits.workgroups_per_axis);
+        bands
+            .into_iter()
+            .map(|band| {
+                let [batch, rows, cols] = band.count;
+                let strides = [layout.batch_stride, layout.row_stride, layout.col_stride];
+                let shift =
+                    band.first.iter().zip(strides).map(|(&at, s)| at as i128 * s as i128).sum();
+                let from = source.bound(shift, Shape { batch, rows, cols }, alignment);
+                let mut params = Params::of(problem);
+                params.m = rows as u32;
+                params.n = band.written as u32;
+                params.k = cols as u32;
+                params.batch = batch as u32;
+                params.a = Strides::new(from.base, layout);
+                params.c.base = band.to as u32;
+                params.c.row = copy.pitch as u32;
+                params.c.batch = reads.layout.batch_stride as u32;
+                let uniform = self.uniform(&params)?;
+                Ok(Dispatch {
+                    pipeline: pipeline.clone(),
+                    bindings: self.bind_group(
+                        access,
+                        [Some(&from), None, Some(&to), None],
+                        Vec::new(),
+                        &uniform,
+                    )?,
+                    workgroups: [
+                        rows.div_ceil(COPY_TILE) as u32,
+                        cols.div_ceil(COPY_TILE) as u32,
+                        batch as u32,
+                    ],
+                })
+            })
+            .collect()
     }
 
     /// A uniform buffer with these parameters.
@@ -308,42 +328,6 @@ impl Wgsl {
                 layout: inner.bind_group_layout(access, further),
                 entries: &entries,
             })
-        })
-    }
-
-    /// Binds B and its k-major copy for the packing kernel.
-    pub(crate) fn bind_pack_b(
-        &self,
-        plan: &WgslPlan,
-        b: TensorSlice<'_, WgslTensor>,
-        packed: &WgslTensor,
-        pitch: usize,
-    ) -> Result<Dispatch, Error> {
-        let problem = &plan.problem;
-        let alignment = self.inner.limits.binding_alignment;
-        let source = bound(b.tensor, b.offset, problem.b_shape(), problem.b_layout, alignment);
-        let whole = Shape::new(1, packed.len());
-        let target = bound(packed, 0, whole, Layout::row_major(1, packed.len()), alignment);
-        let mut params = Params::of(problem);
-        params.n = problem.n as u32;
-        params.b = Strides::new(source.base, problem.b_layout);
-        params.c.col = pitch as u32;
-        params.words = (target.size / 4) as u32;
-        let access = Access::ReadOnlyInputs;
-        let source_text = emit::pack_b(problem.b, access);
-        let uniform = self.uniform(&params)?;
-        Ok(Dispatch {
-            pipeline: self.inner.pipeline("pack_b", source_text, access, 0)?,
-            bindings: self.bind_group(
-                access,
-                [None, Some(&source), Some(&target), None],
-                Vec::new(),
-                &uniform,
-            )?,
-            workgroups: pack_workgroups(
-                u64::from(params.words),
-                self.inner.limits.workgroups_per_axis,
-            ),
         })
     }
 }

@@ -1,12 +1,8 @@
 //! An open device: its limits, its pipelines, and how its failures become errors.
 
-use std::collections::HashMap;
-use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use lapidary_core::{DeviceInfo, ElementType, Error};
@@ -14,7 +10,12 @@ use lapidary_core::{DeviceInfo, ElementType, Error};
 use crate::adapter::{self, AdapterChoice};
 use crate::decide::{FIXED_BINDINGS, MOST_BINDINGS, Tuning};
 use crate::emit::Access;
-use crate::limits::DeviceLimits;
+use crate::errors::{self, scoped};
+use crate::limits::{DeviceLimits, shares_memory};
+use crate::params::Params;
+use crate::pipelines::Pipelines;
+#[cfg(feature = "tune")]
+use crate::pipelines::{Kept, SavesWhenDropped};
 
 /// How to open a device.
 #[derive(Clone, Debug)]
@@ -27,17 +28,26 @@ pub struct WgslOptions {
     pub checked: bool,
     /// Limits and features to ask for instead of all the adapter has. The default is all.
     pub limits: Option<wgpu::Limits>,
-    /// Features to ask for, of those the adapter has. The default is f16, timestamps, subgroups and
-    /// cooperative matrices.
+    /// Features to ask for, of those the adapter has. The default is f16, timestamps, subgroups,
+    /// cooperative matrices, the pipeline cache and, where memory is the host's, buffers in it.
     pub features: wgpu::Features,
     /// What plans assume of the device beyond its limits, instead of what its class suggests.
     pub tuning: Option<Tuning>,
     /// How long to wait for one submission before it counts as hung. The default is 5 minutes.
     pub timeout: Duration,
+    /// Bytes of device memory that a one-shot product may hold at once; one that needs more is cut into
+    /// pieces that are streamed through the device (see [`stream`](crate::stream)). The default is what
+    /// there is: products are streamed where the device refuses to hold them whole.
+    pub memory_budget: Option<u64>,
     /// Where measured choices of kernels are read from, and written to by [`Wgsl::tune`]. The default
     /// is nowhere: nothing is read, and the same problem always gets the same kernel.
     #[cfg(feature = "tune")]
     pub tune_cache: Option<crate::tune::TuneCache>,
+    /// Where compiled kernels are kept for the next process, if the device can
+    /// (`Features::PIPELINE_CACHE`). The default is nowhere: drivers on desktops keep a cache of their
+    /// own.
+    #[cfg(feature = "tune")]
+    pub pipeline_cache: Option<crate::PipelineCache>,
     /// What a test changes in shaders; `checked` counts as true then. The default is nothing.
     #[cfg(feature = "testing")]
     pub rewrite: Option<crate::ShaderRewrite>,
@@ -52,11 +62,16 @@ impl Default for WgslOptions {
             features: wgpu::Features::SHADER_F16
                 | wgpu::Features::TIMESTAMP_QUERY
                 | wgpu::Features::SUBGROUP
+                | wgpu::Features::PIPELINE_CACHE
+                | wgpu::Features::MAPPABLE_PRIMARY_BUFFERS
                 | wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX,
             tuning: None,
             timeout: Duration::from_secs(300),
+            memory_budget: None,
             #[cfg(feature = "tune")]
             tune_cache: None,
+            #[cfg(feature = "tune")]
+            pipeline_cache: None,
             #[cfg(feature = "testing")]
             rewrite: None,
         }
@@ -68,6 +83,13 @@ impl WgslOptions {
     #[must_use]
     pub fn adapter(mut self, adapter: AdapterChoice) -> Self {
         self.adapter = adapter;
+        self
+    }
+
+    /// Lets one-shot products hold at most so many bytes of device memory at once.
+    #[must_use]
+    pub fn memory_budget(mut self, bytes: u64) -> Self {
+        self.memory_budget = Some(bytes);
         self
     }
 
@@ -83,6 +105,14 @@ impl WgslOptions {
     #[must_use]
     pub fn tune_cache(mut self, cache: crate::tune::TuneCache) -> Self {
         self.tune_cache = Some(cache);
+        self
+    }
+
+    /// Keeps compiled kernels in `cache` for the next process.
+    #[cfg(feature = "tune")]
+    #[must_use]
+    pub fn pipeline_cache(mut self, cache: crate::PipelineCache) -> Self {
+        self.pipeline_cache = Some(cache);
         self
     }
 
@@ -114,6 +144,9 @@ impl WgslOptions {
 #[derive(Clone, Debug)]
 pub struct Wgsl {
     pub(crate) inner: Arc<Inner>,
+    /// Shared by clones, but not by threads of this crate that end some time later.
+    #[cfg(feature = "tune")]
+    _saves: Arc<SavesWhenDropped>,
 }
 
 /// Devices opened so far.
@@ -129,20 +162,22 @@ pub(crate) struct Inner {
     pub(crate) limits: DeviceLimits,
     pub(crate) name: String,
     pub(crate) timeout: Duration,
+    pub(crate) memory_budget: Option<u64>,
     #[cfg(feature = "tune")]
     pub(crate) tune_cache: Option<crate::tune::TuneCache>,
     /// Bound where a kernel has no use for a binding.
     pub(crate) dummy: wgpu::Buffer,
     info: wgpu::AdapterInfo,
-    checked: bool,
+    pub(crate) checked: bool,
     #[cfg(feature = "testing")]
-    rewrite: Option<crate::ShaderRewrite>,
+    pub(crate) rewrite: Option<crate::ShaderRewrite>,
     /// For each way to bind, by the number of bindings behind the fixed ones.
     layouts: [Vec<Layouts>; 2],
-    /// Pipelines by module text. WGSL is the key because it is what decides the result.
-    pipelines: Mutex<HashMap<String, wgpu::ComputePipeline>>,
+    pub(crate) pipelines: Pipelines,
     /// Why the device was lost, once it was.
     lost: Arc<Mutex<Option<String>>>,
+    /// Whether errors that no scope catches come to this crate's handler.
+    own_handler: bool,
 }
 
 #[derive(Debug)]
@@ -174,8 +209,13 @@ impl Wgsl {
     /// As [`Wgsl::with_options`].
     pub async fn with_options_async(options: &WgslOptions) -> Result<Self, Error> {
         let adapter = adapter::find(adapter::instance(), &options.adapter).await?;
-        let name = adapter.get_info().name;
-        let features = options.features & adapter.features();
+        let info = adapter.get_info();
+        let name = info.name;
+        let mut features = options.features & adapter.features();
+        if !shares_memory(info.device_type) {
+            // A card's own memory is slow for the host.
+            features.remove(wgpu::Features::MAPPABLE_PRIMARY_BUFFERS);
+        }
         let experimental = if features.intersects(wgpu::Features::all_experimental_mask()) {
             // SAFETY: of the experimental features only cooperative matrices are used, by kernels
             // whose every load and store is inside tiles or buffers whose sizes the plan knows.
@@ -202,8 +242,10 @@ impl Wgsl {
         let label = name.clone();
         // What no error scope caught; wgpu's default handler would panic.
         device.on_uncaptured_error(Arc::new(move |error| {
-            tracing::error!(device = label, %error, "uncaptured device error");
-            remember(&on_error, error.to_string());
+            if let Some(error) = errors::note(error) {
+                tracing::error!(device = label, %error, "uncaptured device error");
+                remember(&on_error, error.to_string());
+            }
         }));
         let mut limits = DeviceLimits::of(&device);
         let subgroups = limits.subgroup_lanes == 32 && limits.f16;
@@ -213,7 +255,37 @@ impl Wgsl {
         if let Some(tuning) = options.tuning {
             limits.tuning = tuning;
         }
-        Self::assemble(device, queue, limits, options, lost)
+        Self::assemble(device, queue, limits, options, lost, true)
+    }
+
+    /// Opens the adapters with these indices of [`list`](crate::adapter::list), or all that share a
+    /// product with profit (see [`sharing`](crate::adapter::sharing)), to be
+    /// [`Devices`](lapidary_core::Devices) in proportion to how fast their classes are.
+    ///
+    /// An index may be given twice; the adapter is opened twice then.
+    ///
+    /// # Errors
+    /// As [`Wgsl::with_options`] for each adapter, whose own choice does not count here.
+    pub fn share(
+        options: &WgslOptions,
+        adapters: Option<&[usize]>,
+    ) -> Result<lapidary_core::Devices<Self>, Error> {
+        let all;
+        let adapters = match adapters {
+            Some(adapters) => adapters,
+            None => {
+                all = adapter::sharing(&pollster::block_on(adapter::list()));
+                &all[..]
+            }
+        };
+        let open = |&index: &usize| {
+            let options = options.clone().adapter(AdapterChoice::Index(index));
+            let device = Self::with_options(&options)?;
+            let weight = device.limits().tuning.flops;
+            Ok((device, weight))
+        };
+        let members = adapters.iter().map(open).collect::<Result<Vec<_>, Error>>()?;
+        lapidary_core::Devices::weighted(members)
     }
 
     /// Uses a device that the program already has. Its error handlers are left alone.
@@ -225,7 +297,7 @@ impl Wgsl {
     /// [`Error::Device`] if the device refuses the few objects every plan needs.
     pub fn from_device(device: wgpu::Device, queue: wgpu::Queue) -> Result<Self, Error> {
         let limits = DeviceLimits::of(&device);
-        Self::assemble(device, queue, limits, &WgslOptions::default(), Arc::default())
+        Self::assemble(device, queue, limits, &WgslOptions::default(), Arc::default(), false)
     }
 
     fn assemble(
@@ -234,6 +306,7 @@ impl Wgsl {
         limits: DeviceLimits,
         options: &WgslOptions,
         lost: Arc<Mutex<Option<String>>>,
+        own_handler: bool,
     ) -> Result<Self, Error> {
         let info = device.adapter_info();
         let name = info.name.clone();
@@ -250,30 +323,40 @@ impl Wgsl {
             });
             (layouts, dummy)
         })?;
+        #[cfg(feature = "tune")]
+        let pipelines =
+            Pipelines::keeping(Kept::open(&device, &info, options.pipeline_cache.as_ref())?);
+        #[cfg(not(feature = "tune"))]
+        let pipelines = Pipelines::default();
         tracing::debug!(device = name, ?limits, "device opened");
         #[cfg(feature = "testing")]
         let checked = options.checked || options.rewrite.is_some();
         #[cfg(not(feature = "testing"))]
         let checked = options.checked;
+        let inner = Arc::new(Inner {
+            id: OPENED.fetch_add(1, Ordering::Relaxed),
+            device,
+            queue,
+            limits,
+            name,
+            timeout: options.timeout,
+            memory_budget: options.memory_budget,
+            #[cfg(feature = "tune")]
+            tune_cache: options.tune_cache.clone(),
+            dummy,
+            info,
+            checked,
+            #[cfg(feature = "testing")]
+            rewrite: options.rewrite.clone(),
+            layouts,
+            pipelines,
+            lost,
+            own_handler,
+        });
         Ok(Self {
-            inner: Arc::new(Inner {
-                id: OPENED.fetch_add(1, Ordering::Relaxed),
-                device,
-                queue,
-                limits,
-                name,
-                timeout: options.timeout,
-                #[cfg(feature = "tune")]
-                tune_cache: options.tune_cache.clone(),
-                dummy,
-                info,
-                checked,
-                #[cfg(feature = "testing")]
-                rewrite: options.rewrite.clone(),
-                layouts,
-                pipelines: Mutex::default(),
-                lost,
-            }),
+            #[cfg(feature = "tune")]
+            _saves: Arc::new(SavesWhenDropped(Arc::clone(&inner))),
+            inner,
         })
     }
 
@@ -284,6 +367,9 @@ impl Wgsl {
     }
 
     /// The device, for programs that share it.
+    ///
+    /// On a device that this crate has opened, leave its handler of uncaptured errors alone: it is how
+    /// [`Backend::execute`](lapidary_core::Backend::execute) hears of them.
     #[must_use]
     pub fn device(&self) -> &wgpu::Device {
         &self.inner.device
@@ -331,6 +417,7 @@ impl Wgsl {
                 "subgroup size".into(),
                 format!("{} to {}", info.subgroup_min_size, info.subgroup_max_size),
             ),
+            ("memory shared with the host".into(), yes_no(limits.unified)),
             ("f16".into(), yes_no(limits.f16)),
             ("cooperative matrices".into(), yes_no(limits.cooperative)),
             (
@@ -369,58 +456,9 @@ impl Inner {
         &layouts[(further as usize).min(layouts.len() - 1)]
     }
 
-    /// The pipeline of a module, compiled at its first use.
-    pub(crate) fn pipeline(
-        &self,
-        label: &str,
-        source: String,
-        access: Access,
-        further: u32,
-    ) -> Result<wgpu::ComputePipeline, Error> {
-        #[cfg(feature = "testing")]
-        let source = match &self.rewrite {
-            Some(rewrite) => rewrite.apply(&source),
-            None => source,
-        };
-        let mut pipelines = self.pipelines.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(pipeline) = pipelines.get(&source) {
-            return Ok(pipeline.clone());
-        }
-        let _span = tracing::info_span!("compile", kernel = label, device = self.name).entered();
-        let pipeline = self.scoped("compiling a kernel", 0, || {
-            let descriptor = wgpu::ShaderModuleDescriptor {
-                label: Some(label),
-                source: wgpu::ShaderSource::Wgsl(source.as_str().into()),
-            };
-            let module = if self.checked {
-                self.device.create_shader_module(descriptor)
-            } else {
-                // SAFETY: the text is this crate's own, unchanged. Every load and store of a binding is
-                // guarded by the sizes in the uniform block, which the host has checked against the
-                // bindings; workgroup-memory indices are below constants; every loop counts up to a
-                // bound. The conformance tests run the same kernels with checks on.
-                unsafe {
-                    self.device.create_shader_module_trusted(
-                        descriptor,
-                        wgpu::ShaderRuntimeChecks::unchecked(),
-                    )
-                }
-            };
-            self.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
-                label: Some(label),
-                layout: Some(&self.layout(access, further).pipeline),
-                module: &module,
-                entry_point: Some("main"),
-                compilation_options: wgpu::PipelineCompilationOptions {
-                    // Every kernel writes a tile before it reads it.
-                    zero_initialize_workgroup_memory: false,
-                    ..wgpu::PipelineCompilationOptions::default()
-                },
-                cache: None,
-            })
-        })?;
-        pipelines.insert(source, pipeline.clone());
-        Ok(pipeline)
+    /// The layout of every pipeline.
+    pub(crate) fn pipeline_layout(&self, access: Access, further: u32) -> &wgpu::PipelineLayout {
+        &self.layout(access, further).pipeline
     }
 
     /// Runs `work` with the device's errors caught.
@@ -433,6 +471,22 @@ impl Inner {
         self.check_alive()?;
         let result = scoped(&self.device, &self.name, operation, bytes, work)?;
         // No scope catches the loss of the device. A poll is what has it reported.
+        self.poll(wgpu::PollType::Poll)?;
+        Ok(result)
+    }
+
+    /// As [`Inner::scoped`], for what happens often: without the scopes where the device's handler is
+    /// this crate's.
+    pub(crate) fn often<T>(
+        &self,
+        operation: &'static str,
+        work: impl FnOnce() -> T,
+    ) -> Result<T, Error> {
+        if !self.own_handler {
+            return self.scoped(operation, 0, work);
+        }
+        self.check_alive()?;
+        let result = errors::watched(&self.name, operation, work)?;
         self.poll(wgpu::PollType::Poll)?;
         Ok(result)
     }
@@ -451,6 +505,14 @@ impl Inner {
     pub(crate) fn wait(&self) -> Result<(), Error> {
         let wait = wgpu::PollType::Wait { submission_index: None, timeout: Some(self.timeout) };
         self.poll(wait)
+    }
+
+    /// Waits for a submission and what came before it.
+    pub(crate) fn wait_for(&self, submission: wgpu::SubmissionIndex) -> Result<(), Error> {
+        self.poll(wgpu::PollType::Wait {
+            submission_index: Some(submission),
+            timeout: Some(self.timeout),
+        })
     }
 
     /// Polls the device, which runs callbacks that are due, that of its loss among them.
@@ -479,42 +541,6 @@ fn remember(lost: &Mutex<Option<String>>, reason: String) {
     lost.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reason);
 }
 
-/// The value of a future that is expected to be ready: waiting takes a waker, which is allocated.
-fn now<T>(future: impl Future<Output = T>) -> T {
-    let mut future = pin!(future);
-    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(value) => value,
-        Poll::Pending => pollster::block_on(future),
-    }
-}
-
-/// Runs `work` and turns what the device reports meanwhile into an error.
-fn scoped<T>(
-    device: &wgpu::Device,
-    name: &str,
-    operation: &'static str,
-    bytes: u64,
-    work: impl FnOnce() -> T,
-) -> Result<T, Error> {
-    let validation = device.push_error_scope(wgpu::ErrorFilter::Validation);
-    let internal = device.push_error_scope(wgpu::ErrorFilter::Internal);
-    let memory = device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
-    let result = work();
-    // Native scopes resolve at once; the inner ones are popped first.
-    let errors = [now(memory.pop()), now(internal.pop()), now(validation.pop())];
-    match errors.into_iter().flatten().next() {
-        None => Ok(result),
-        Some(wgpu::Error::OutOfMemory { .. }) => Err(Error::OutOfMemory {
-            requested: bytes,
-            what: operation.into(),
-            device: name.into(),
-        }),
-        Some(error) => {
-            Err(Error::Device { device: name.into(), operation, message: error.to_string() })
-        }
-    }
-}
-
 impl Layouts {
     /// Inputs at 0, 1 and 3, the output at 2, parameters at 4: four storage bindings, which is all
     /// that `downlevel_defaults` allows; further inputs behind them.
@@ -541,7 +567,8 @@ impl Layouts {
                 ty: wgpu::BindingType::Buffer {
                     ty: wgpu::BufferBindingType::Uniform,
                     has_dynamic_offset: false,
-                    min_binding_size: None,
+                    // Known, so that wgpu need not check it at every dispatch.
+                    min_binding_size: wgpu::BufferSize::new(size_of::<Params>() as u64),
                 },
                 count: None,
             },

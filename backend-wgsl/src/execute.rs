@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lapidary_core::{AnyMatrixMut, AnyMatrixRef, AnyVectorRef, Placement};
 use lapidary_core::{
-    Args, Backend, DeviceInfo, ElementType, Error, Operands, PlanOptions, PlanSummary, Problem,
-    Progress, TensorSlice,
+    AnyMatrixMut, Args, Backend, DeviceInfo, ElementType, Error, Operands, PlanOptions,
+    PlanSummary, Problem, Progress, TensorSlice,
 };
 
 use crate::device::Wgsl;
@@ -46,10 +45,13 @@ impl Timing {
 impl Wgsl {
     /// Encodes a planned product into the caller's own encoder; nothing is submitted.
     ///
-    /// Several products may go into one encoder, and one may read what another wrote.
+    /// Several products may go into one encoder, and one may read what another wrote; see [`Batch`]
+    /// for products in one compute pass.
     ///
     /// # Errors
     /// As [`Backend::execute`].
+    ///
+    /// [`Batch`]: crate::Batch
     pub fn encode(
         &self,
         plan: &WgslPlan,
@@ -67,19 +69,22 @@ impl Wgsl {
     }
 
     /// Submits dispatches as one command buffer.
-    pub(crate) fn submit(&self, dispatches: &[Dispatch]) -> Result<(), Error> {
+    pub(crate) fn submit<'a>(
+        &self,
+        dispatches: impl IntoIterator<Item = &'a Dispatch>,
+    ) -> Result<wgpu::SubmissionIndex, Error> {
         let inner = &self.inner;
-        inner.scoped("submitting", 0, || {
+        inner.often("submitting", || {
             let mut encoder = inner.device.create_command_encoder(&Default::default());
             {
                 let mut pass = encoder.begin_compute_pass(&Default::default());
-                dispatches.iter().for_each(|dispatch| dispatch.encode(&mut pass));
+                dispatches.into_iter().for_each(|dispatch| dispatch.encode(&mut pass));
             }
-            inner.queue.submit([encoder.finish()]);
+            inner.queue.submit([encoder.finish()])
         })
     }
 
-    fn run_plan(
+    pub(crate) fn run_plan(
         &self,
         plan: &WgslPlan,
         args: &Args<'_, Self>,
@@ -135,6 +140,25 @@ impl Wgsl {
         runs: usize,
         warm_up: Duration,
     ) -> Result<Timing, Error> {
+        self.time_rows(plan, sets, runs, 1, warm_up)
+    }
+
+    /// As [`Wgsl::time_in_turn`], but of executions in a row: a run records `row` of them into one
+    /// compute pass and its time is divided by as many. What a dispatch takes to start and to drain
+    /// then lies between executions, as in a program with many products, and as between the nodes of
+    /// a CUDA graph; a single run has it in full.
+    ///
+    /// # Errors
+    /// As [`Wgsl::time`].
+    pub fn time_rows(
+        &self,
+        plan: &WgslPlan,
+        sets: &[Args<'_, Self>],
+        runs: usize,
+        row: usize,
+        warm_up: Duration,
+    ) -> Result<Timing, Error> {
+        let row = row.max(1);
         let device_clock = self.inner.device.features().contains(wgpu::Features::TIMESTAMP_QUERY);
         if sets.is_empty() {
             return Ok(Timing { runs: Vec::new(), device_clock });
@@ -156,44 +180,54 @@ impl Wgsl {
             }
         }
         if !device_clock {
-            let in_turn = sets.iter().cycle().take(runs);
-            let runs =
-                in_turn.map(|args| self.wall_clock(plan, args)).collect::<Result<_, Error>>()?;
+            let mut in_turn = sets.iter().cycle();
+            let mut next = || self.wall_clock(plan, in_turn.by_ref().take(row));
+            let runs = (0..runs).map(|_| next()).collect::<Result<_, Error>>()?;
             return Ok(Timing { runs, device_clock });
         }
         let prepared =
             sets.iter().map(|args| self.prepare(plan, args)).collect::<Result<Vec<_>, Error>>()?;
-        let chunks = prepared.first().map_or(1, |set| set.chunks.len()).max(1);
-        let together = (MOST_QUERIES / (2 * chunks)).max(1);
+        let passes = passes_of_run(&prepared, row);
+        let together = (MOST_QUERIES / (2 * passes.max(1))).max(1);
         let mut times = Vec::with_capacity(runs);
         while times.len() < runs {
             let next = together.min(runs - times.len());
-            times.extend(self.timed(plan, &prepared, next)?);
+            times.extend(self.timed(plan, &prepared, next, row)?);
         }
         Ok(Timing { runs: times, device_clock })
     }
 
-    fn wall_clock(&self, plan: &WgslPlan, args: &Args<'_, Self>) -> Result<Duration, Error> {
+    /// Time of each of the executions, submitted one after the other.
+    fn wall_clock<'s, 't: 's>(
+        &self,
+        plan: &WgslPlan,
+        row: impl Iterator<Item = &'s Args<'t, Self>>,
+    ) -> Result<Duration, Error> {
         let start = Instant::now();
-        self.execute(plan, args)?;
+        let mut executions = 0;
+        for args in row {
+            self.execute(plan, args)?;
+            executions += 1;
+        }
         self.inner.wait()?;
-        Ok(start.elapsed())
+        Ok(start.elapsed() / executions.max(1))
     }
 
-    /// Runs between timestamps, each chunk its own submission, and none waited for before the last.
+    /// Runs between timestamps, each pass its own submission, and none waited for before the last.
     fn timed(
         &self,
         plan: &WgslPlan,
         sets: &[Arc<Prepared>],
         runs: usize,
+        row: usize,
     ) -> Result<Vec<Duration>, Error> {
         let inner = &self.inner;
-        // A plan has as many chunks on any operands.
-        let chunks = sets.first().map_or(0, |set| set.chunks.len());
-        let count = (2 * chunks * runs) as u32;
+        let passes = passes_of_run(sets, row);
+        let count = (2 * passes * runs) as u32;
         if count == 0 {
             return Ok(vec![Duration::ZERO; runs]);
         }
+        let chunks_of_pass = if row == 1 { 1 } else { row * chunks_of(sets) };
         let bytes = u64::from(count) * 8;
         let resolved = inner.scoped("timing", bytes, || {
             let queries = inner.device.create_query_set(&wgpu::QuerySetDescriptor {
@@ -207,8 +241,8 @@ impl Wgsl {
                 usage: wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC,
                 mapped_at_creation: false,
             });
-            let in_turn = sets.iter().cycle().take(runs);
-            for (index, chunk) in in_turn.flat_map(|set| &set.chunks).enumerate() {
+            let mut chunks = sets.iter().cycle().flat_map(|set| &set.chunks);
+            for index in 0..passes * runs {
                 let mut encoder = inner.device.create_command_encoder(&Default::default());
                 {
                     let first = 2 * index as u32;
@@ -220,7 +254,8 @@ impl Wgsl {
                             end_of_pass_write_index: Some(first + 1),
                         }),
                     });
-                    chunk.iter().for_each(|dispatch| dispatch.encode(&mut pass));
+                    let of_pass = chunks.by_ref().take(chunks_of_pass);
+                    of_pass.flatten().for_each(|dispatch| dispatch.encode(&mut pass));
                 }
                 inner.queue.submit([encoder.finish()]);
             }
@@ -233,7 +268,7 @@ impl Wgsl {
         let ticks: Vec<u64> = bytemuck::pod_collect_to_vec(&bytes);
         let period = f64::from(inner.queue.get_timestamp_period());
         ticks
-            .chunks(2 * chunks)
+            .chunks(2 * passes)
             .map(|run| {
                 let mut total = 0.0;
                 for pair in run.chunks(2) {
@@ -245,14 +280,24 @@ impl Wgsl {
                     })?;
                     total += ticks as f64 * period;
                 }
-                Ok(Duration::from_secs_f64(total * 1e-9))
+                Ok(Duration::from_secs_f64(total * 1e-9 / row as f64))
             })
             .collect()
     }
 }
 
+/// Chunks of a plan: as many on any operands.
+fn chunks_of(sets: &[Arc<Prepared>]) -> usize {
+    sets.first().map_or(0, |set| set.chunks.len())
+}
+
+/// Passes of a run of `row` executions: one, or of a single execution one a chunk.
+fn passes_of_run(sets: &[Arc<Prepared>], row: usize) -> usize {
+    if row == 1 { chunks_of(sets) } else { chunks_of(sets).min(1) }
+}
+
 impl Dispatch {
-    fn encode(&self, pass: &mut wgpu::ComputePass<'_>) {
+    pub(crate) fn encode(&self, pass: &mut wgpu::ComputePass<'_>) {
         let [x, y, z] = self.workgroups;
         pass.set_pipeline(&self.pipeline);
         pass.set_bind_group(0, &self.bindings, &[]);
@@ -313,76 +358,6 @@ impl Backend for Wgsl {
         mut c: AnyMatrixMut<'_>,
         progress: &dyn Fn(Progress),
     ) -> Result<PlanSummary, Error> {
-        let plan = self.make_plan(problem, options)?;
-        let summary = plan.decision.summary.clone();
-        if problem.is_empty() {
-            return Ok(summary);
-        }
-        // A and B are only uploaded where they are read; a tensor of nothing stands in elsewhere.
-        let reads = problem.reads_factors();
-        let (a, a_offset) = self.upload_view(operands.a, reads)?;
-        let (b, b_offset) = self.upload_view(operands.b, reads)?;
-        let (c_tensor, c_offset) = self.upload_view(c.as_ref(), true)?;
-        let bias = self.upload_vector(operands.bias)?;
-        let [row_scale, col_scale, group_scales] = if reads {
-            [
-                self.upload_vector(operands.row_scale)?,
-                self.upload_vector(operands.col_scale)?,
-                self.upload_vector(operands.b_group_scales)?,
-            ]
-        } else {
-            [None, None, None]
-        };
-        let mut args = Args::new(
-            TensorSlice::new(&a, a_offset),
-            TensorSlice::new(&b, b_offset),
-            TensorSlice::new(&c_tensor, c_offset),
-        );
-        if let Some(bias) = &bias {
-            args = args.bias(bias);
-        }
-        args.row_scale = row_scale.as_ref().map(TensorSlice::from);
-        args.col_scale = col_scale.as_ref().map(TensorSlice::from);
-        args.b_group_scales = group_scales.as_ref().map(TensorSlice::from);
-        self.run_plan(&plan, &args, &mut |done, total| {
-            if total > 1 {
-                self.inner.wait()?;
-            }
-            progress(Progress { done: done as u64, total: total as u64 });
-            Ok(())
-        })?;
-        let result = self.read(&c_tensor).await?;
-        let place = Placement { offset: c_offset, ..c.placement() };
-        let view = AnyMatrixRef::new(&result, c.element(), place)?;
-        c.copy_from(view);
-        Ok(summary)
-    }
-}
-
-impl Wgsl {
-    fn upload_vector(&self, vector: Option<AnyVectorRef<'_>>) -> Result<Option<WgslTensor>, Error> {
-        let Some(vector) = vector else {
-            return Ok(None);
-        };
-        let tensor = self.allocate(vector.element(), vector.len())?;
-        let bytes = vector.element().bytes_for(vector.len());
-        self.write(&tensor, 0, &vector.bytes()[..bytes])?;
-        Ok(Some(tensor))
-    }
-
-    /// Uploads what a host view spans; the offset of its first element in the new tensor.
-    fn upload_view(
-        &self,
-        view: AnyMatrixRef<'_>,
-        wanted: bool,
-    ) -> Result<(WgslTensor, usize), Error> {
-        let place = view.placement();
-        let span = place.span().filter(|_| wanted).unwrap_or(0..0);
-        let element = view.element();
-        let tensor = self.allocate(element, span.len())?;
-        // Lines of 4-bit elements start at whole bytes.
-        let bytes = element.bytes_for(span.start)..element.bytes_for(span.end);
-        self.write(&tensor, 0, &view.bytes()[bytes])?;
-        Ok((tensor, place.offset.saturating_sub(span.start)))
+        self.run_on_host(problem, options, operands, &mut c, progress).await
     }
 }

@@ -22,27 +22,36 @@
 //! ([`WgslTensor::from_buffer`]) and their command encoder ([`Wgsl::encode`]).
 
 pub mod adapter;
+mod batch;
 mod bind;
 pub mod decide;
+mod deep;
 mod device;
 pub mod emit;
+mod errors;
 mod execute;
+mod host;
 mod limits;
 mod pack;
 mod params;
+mod pipelines;
 mod plan;
 #[cfg(feature = "testing")]
 mod rewrite;
+pub mod stream;
 mod tensor;
 #[cfg(feature = "tune")]
 pub mod tune;
 pub mod workarounds;
 
 pub use adapter::{AdapterChoice, AdapterReport};
+pub use batch::Batch;
 pub use device::{Wgsl, WgslOptions};
 pub use execute::Timing;
 pub use limits::DeviceLimits;
 pub use pack::WgslPackedB;
+#[cfg(feature = "tune")]
+pub use pipelines::{PipelineCache, PipelineCacheState};
 pub use plan::WgslPlan;
 #[cfg(feature = "testing")]
 pub use rewrite::{SHADERS, ShaderRewrite};

@@ -2,6 +2,13 @@
 
 use crate::decide::Tuning;
 
+/// Floating-point operations one dispatch may have on a GPU: under a second on a slow one, so that
+/// no watchdog ends it.
+const DISPATCH_OPERATIONS: f64 = 4e11;
+
+/// The same on a device that is a program on the CPU; keeps progress visible.
+const SOFTWARE_DISPATCH_OPERATIONS: f64 = 2e10;
+
 /// The limits and features a plan depends on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
@@ -24,12 +31,20 @@ pub struct DeviceLimits {
     pub f16: bool,
     /// Whether the device is a program on the CPU.
     pub software: bool,
+    /// Whether the host reads and writes the device's memory in place: an integrated GPU, or a program on
+    /// the CPU, with the feature `MAPPABLE_PRIMARY_BUFFERS`.
+    pub unified: bool,
     /// Lanes of a subgroup where shaders may use subgroups and all have one size, else 0.
     pub subgroup_lanes: u32,
     /// Whether 16×16×16 cooperative matrices of f16 factors and f32 sums can be used.
     pub cooperative: bool,
     /// What the device likes.
     pub tuning: Tuning,
+}
+
+/// Whether devices of this kind have no memory of their own.
+pub(crate) fn shares_memory(kind: wgpu::DeviceType) -> bool {
+    matches!(kind, wgpu::DeviceType::IntegratedGpu | wgpu::DeviceType::Cpu)
 }
 
 impl DeviceLimits {
@@ -42,14 +57,23 @@ impl DeviceLimits {
         let one_size = info.subgroup_min_size == info.subgroup_max_size;
         let subgroups = features.contains(wgpu::Features::SUBGROUP) && one_size;
         Self {
+            unified: shares_memory(info.device_type)
+                && features.contains(wgpu::Features::MAPPABLE_PRIMARY_BUFFERS),
             subgroup_lanes: if subgroups { info.subgroup_min_size } else { 0 },
             tuning: Tuning::of(&info),
             ..Self::from_limits(&device.limits(), features, software)
         }
     }
 
-    /// The limits of a device that would be opened with these: without subgroups and cooperative
-    /// matrices, which limits do not tell of, and with the tuning of an unknown GPU.
+    /// Floating-point operations that one submission may have without a watchdog's ending it; on a
+    /// program on the CPU, without a long silence.
+    #[must_use]
+    pub fn dispatch_operations(&self) -> f64 {
+        if self.software { SOFTWARE_DISPATCH_OPERATIONS } else { DISPATCH_OPERATIONS }
+    }
+
+    /// The limits of a device that would be opened with these: without subgroups, cooperative
+    /// matrices and memory shared with the host, which limits do not tell of, and with the tuning of an unknown GPU.
     #[must_use]
     pub fn from_limits(limits: &wgpu::Limits, features: wgpu::Features, software: bool) -> Self {
         Self {
@@ -63,6 +87,7 @@ impl DeviceLimits {
             storage_bindings: limits.max_storage_buffers_per_shader_stage,
             f16: features.contains(wgpu::Features::SHADER_F16),
             software,
+            unified: false,
             subgroup_lanes: 0,
             cooperative: false,
             tuning: if software { Tuning::SOFTWARE } else { Tuning::DISCRETE },

@@ -1,18 +1,19 @@
 //! A prepared problem: decisions, pipelines, and the bindings of recent operands.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use lapidary_core::{
-    Args, BOperand, Error, KernelChoice, Layout, Operand, Placement, PlanOptions, Problem, Shape,
-    Tensor, TensorSlice,
+    Args, BOperand, Error, KernelChoice, Operand, Placement, PlanOptions, PlanSummary, Problem,
+    Shape, Tensor, TensorSlice,
 };
 
 use crate::bind::{Source, Vectors};
 use crate::decide::{self, Body, Decision, Kernel, OperandCopy, Reads, Stage, Store};
+use crate::deep::Deep;
 use crate::device::Wgsl;
 use crate::emit::{self, Access};
-use crate::pack::WgslPackedB;
+use crate::pack;
 use crate::tensor::WgslTensor;
 
 /// Operand sets whose bindings a plan keeps; the oldest makes room for the next.
@@ -29,10 +30,58 @@ pub struct WgslPlan {
     /// Where A and B are copied to, where they are.
     pub(crate) copies: [Option<WgslTensor>; 2],
     prepared: Mutex<VecDeque<(Key, std::sync::Arc<Prepared>)>>,
+    options: PlanOptions,
+    /// The plan of the same product with B packed, once one is.
+    packed: OnceLock<Box<WgslPlan>>,
+    /// The pieces, where K is cut; the decision is that of the first one then.
+    pub(crate) deep: Option<Box<Deep>>,
 }
 
 impl WgslPlan {
-    /// What was decided, as plain data.
+    /// The plan of the pass from sums that are there already to C; `decision` is that of
+    /// [`Decision::of_sums`].
+    pub(crate) fn of_sums(
+        device: &Wgsl,
+        problem: Problem,
+        decision: Decision,
+        sums: &WgslTensor,
+    ) -> Self {
+        Self {
+            problem,
+            decision,
+            owner: device.inner.id,
+            scratch: Some(sums.buffer.clone()),
+            copies: [None, None],
+            prepared: Mutex::default(),
+            options: PlanOptions::default(),
+            packed: OnceLock::new(),
+            deep: None,
+        }
+    }
+
+    /// A plan whose K is cut.
+    pub(crate) fn of_deep(
+        device: &Wgsl,
+        problem: &Problem,
+        options: &PlanOptions,
+        decision: Decision,
+        deep: Deep,
+    ) -> Self {
+        Self {
+            problem: problem.clone(),
+            decision,
+            owner: device.inner.id,
+            scratch: None,
+            copies: [None, None],
+            prepared: Mutex::default(),
+            options: options.clone(),
+            packed: OnceLock::new(),
+            deep: Some(Box::new(deep)),
+        }
+    }
+
+    /// What was decided, as plain data; where K is cut, for its first piece, which the summary's notes
+    /// say.
     #[must_use]
     pub fn decision(&self) -> &Decision {
         &self.decision
@@ -42,6 +91,13 @@ impl WgslPlan {
     #[must_use]
     pub fn problem(&self) -> &Problem {
         &self.problem
+    }
+
+    /// How products with a packed B are computed, once a B was packed with this plan: by another
+    /// kernel where that reads the packed order faster.
+    #[must_use]
+    pub fn packed_summary(&self) -> Option<&PlanSummary> {
+        self.packed.get().map(|plan| &plan.decision.summary)
     }
 
     /// The WGSL of the dispatch that multiplies, or of the only pass where there is no product.
@@ -60,7 +116,6 @@ impl WgslPlan {
 struct Key {
     /// Buffer and bit of the first element of A, B, C, bias and the scales.
     operands: [Option<(wgpu::Buffer, u64)>; 7],
-    b_layout: Layout,
 }
 
 /// Dispatches with everything bound.
@@ -68,6 +123,8 @@ struct Key {
 pub(crate) struct Prepared {
     /// For each chunk, its one or two dispatches.
     pub(crate) chunks: Vec<Vec<Dispatch>>,
+    /// For each chunk, its floating-point operations.
+    pub(crate) operations: Vec<f64>,
 }
 
 /// One dispatch.
@@ -131,7 +188,12 @@ impl Wgsl {
             device = self.inner.name,
         )
         .entered();
-        let decision = self.decide_with(problem, options)?;
+        let decision = match self.decide_with(problem, options) {
+            Err(refusal @ Error::LimitExceeded { .. }) => {
+                return self.plan_deep(problem, options, refusal);
+            }
+            decision => decision?,
+        };
         tracing::debug!(kernel = decision.summary.kernel, notes = ?decision.summary.notes);
         let scratch = match decision.sum_bytes {
             0 => None,
@@ -151,13 +213,16 @@ impl Wgsl {
             scratch,
             copies,
             prepared: Mutex::default(),
+            options: options.clone(),
+            packed: OnceLock::new(),
+            deep: None,
         };
         // Compile now: a kernel that the driver refuses is an error of the plan, not of its use.
         if !problem.is_empty() {
             if let Some(kernel) = &plan.decision.kernel {
                 self.multiply_pipeline(&plan, kernel, multiply_access(kernel))?;
             }
-            let rows = plan.decision.packs_rows();
+            let rows = plan.decision.finishes_rows();
             self.finish_pipeline(&plan, rows, Access::ReadOnlyInputs)?;
         }
         Ok(plan)
@@ -176,7 +241,8 @@ impl Wgsl {
         self.inner.pipeline(&kernel.name, source, access, further)
     }
 
-    /// The pass from raw sums, or from nothing, to C, whose rows are or are not whole words; `None`
+    /// The pass from raw sums, or from nothing, to C, whose rows are or are not whole words or vectors;
+    /// `None`
     /// where the kernel stores C itself.
     pub(crate) fn finish_pipeline(
         &self,
@@ -189,14 +255,24 @@ impl Wgsl {
         let (label, source) = match store {
             Store::Fused if parts.most == 1 => return Ok(None),
             Store::Fused => {
-                let groups = plan.decision.reduce_groups();
-                ("reduce", emit::reduce(traits, parts, groups, access))
+                let groups = plan.decision.reduce_groups(rows);
+                ("reduce", emit::reduce(traits, parts, groups, rows, access))
             }
             Store::Packed if rows => ("pack_rows", emit::pack_rows(traits, parts, access)),
             _ => ("pack_output", emit::pack_output(traits, parts, *store, access)),
         };
         let further = decide::further(traits, Stage::Finish);
         self.inner.pipeline(label, source, access, further).map(Some)
+    }
+
+    /// The plan of the same product with B packed, made where it is first needed.
+    pub(crate) fn packed_plan<'p>(&self, plan: &'p WgslPlan) -> Result<&'p WgslPlan, Error> {
+        if let Some(packed) = plan.packed.get() {
+            return Ok(packed);
+        }
+        let problem = pack::problem_of_packed(&plan.problem)?;
+        let packed = self.plan_untuned(&problem, &plan.options)?;
+        Ok(plan.packed.get_or_init(|| Box::new(packed)))
     }
 
     /// Refuses a plan that another device made.
@@ -217,25 +293,38 @@ impl Wgsl {
         args: &Args<'_, Self>,
     ) -> Result<std::sync::Arc<Prepared>, Error> {
         self.check_plan(plan)?;
-        let problem = &plan.problem;
-        args.check(problem)?;
+        args.check(&plan.problem)?;
         self.check_owner(args.a.tensor)?;
-        match &args.b {
-            BOperand::Plain(b) => self.check_owner(b.tensor)?,
-            BOperand::Packed(packed) => self.check_owner(&packed.tensor)?,
-            _ => {}
-        }
+        let reads = plan.problem.reads_factors() && !plan.problem.is_empty();
+        let (plan, b) = match &args.b {
+            BOperand::Plain(b) => {
+                self.check_owner(b.tensor)?;
+                let layout = plan.problem.b_layout;
+                (plan, Source { tensor: b.tensor, offset: b.offset, layout })
+            }
+            BOperand::Packed(packed) => {
+                self.check_owner(&packed.tensor)?;
+                let source = pack::packed_source(&plan.problem, packed, args.c)?;
+                (if reads { self.packed_plan(plan)? } else { plan }, source)
+            }
+            _ => {
+                return Err(Error::PackedMismatch {
+                    found: "an unknown form of B".into(),
+                    expected: pack::expected(&plan.problem)?,
+                });
+            }
+        };
+        let problem = &plan.problem;
         self.check_owner(args.c.tensor)?;
         for vector in [args.bias, args.row_scale, args.col_scale, args.b_group_scales] {
             vector.map_or(Ok(()), |vector| self.check_owner(vector.tensor))?;
         }
-        let reads = problem.reads_factors() && !problem.is_empty();
         let a = reads.then_some(Source {
             tensor: args.a.tensor,
             offset: args.a.offset,
             layout: problem.a_layout,
         });
-        let b = if reads { Some(b_source(plan, &args.b, args.c)?) } else { None };
+        let b = reads.then_some(b);
         let vectors = Vectors {
             bias: args.bias.filter(|_| problem.bias),
             row_scale: args.row_scale.filter(|_| reads),
@@ -256,7 +345,6 @@ impl Wgsl {
                 vectors.col_scale.map(|s| place(s.tensor, s.offset)),
                 vectors.group_scales.map(|s| place(s.tensor, s.offset)),
             ],
-            b_layout: b.map_or(problem.b_layout, |s| s.layout),
         };
         let mut kept = plan.prepared.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, prepared)) = kept.iter().find(|(k, _)| *k == key) {
@@ -315,7 +403,7 @@ pub(crate) fn aligned_kernel(
             _ => Ok(kernel.clone()),
         };
     }
-    if matches!(kernel.body, Body::Vector | Body::Skinny) {
+    if kernel.body.is_written_out() {
         return Ok(kernel.clone().reading(&operands, problem.batch, aligned));
     }
     let Some((what, value)) = vector_fault(a, a_shape, kernel.a.width) else {
@@ -345,40 +433,5 @@ fn vector_fault(operand: Source<'_>, shape: Shape, width: u32) -> Option<(&'stat
         Some(("the end of its buffer, which cuts its last vector off,", i128::from(room)))
     } else {
         None
-    }
-}
-
-/// B as it is or packed, with the layout to read it by.
-fn b_source<'a>(
-    plan: &WgslPlan,
-    b: &BOperand<'a, Wgsl>,
-    c: TensorSlice<'_, WgslTensor>,
-) -> Result<Source<'a>, Error> {
-    let problem = &plan.problem;
-    match b {
-        BOperand::Plain(b) => {
-            Ok(Source { tensor: b.tensor, offset: b.offset, layout: problem.b_layout })
-        }
-        BOperand::Packed(packed) => {
-            let packed: &'a WgslPackedB = packed;
-            let expected = WgslPackedB::describe(problem);
-            if packed.description() != expected {
-                return Err(Error::PackedMismatch { found: packed.description(), expected });
-            }
-            if packed.tensor.same_allocation(c.tensor) {
-                return Err(Error::Aliasing {
-                    operand: Operand::B,
-                    c_first: 0,
-                    c_end: c.tensor.element().bytes_for(c.tensor.len()),
-                    first: 0,
-                    end: packed.tensor.element().bytes_for(packed.tensor.len()),
-                });
-            }
-            Ok(Source { tensor: &packed.tensor, offset: 0, layout: packed.layout() })
-        }
-        _ => Err(Error::PackedMismatch {
-            found: "an unknown form of B".into(),
-            expected: WgslPackedB::describe(problem),
-        }),
     }
 }

@@ -55,7 +55,6 @@ pub const SHADERS: &[(&str, &str)] = shaders![
     "element/i32.wgsl",
     "element/i8.wgsl",
     "epilogue.wgsl",
-    "pack_b.wgsl",
     "pack_output.wgsl",
     "pack_rows.wgsl",
     "reduce.wgsl",

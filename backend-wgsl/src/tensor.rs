@@ -43,6 +43,11 @@ fn bits_of(element: ElementType, len: usize) -> Option<u64> {
     (len as u64).checked_mul(element.bits() as u64)
 }
 
+/// What kernels and copies do with a buffer of ours.
+const OURS: wgpu::BufferUsages = wgpu::BufferUsages::STORAGE
+    .union(wgpu::BufferUsages::COPY_SRC)
+    .union(wgpu::BufferUsages::COPY_DST);
+
 /// Bytes that `len` elements occupy in a buffer of ours: whole 16-byte vectors, at least one, so
 /// that a vector load may end in the padding.
 fn allocated_bytes(element: ElementType, len: usize) -> Option<u64> {
@@ -112,20 +117,81 @@ impl WgslTensor {
 
 impl Wgsl {
     pub(crate) fn allocate(&self, element: ElementType, len: usize) -> Result<WgslTensor, Error> {
-        refuse_packed(element)?;
-        let limit = self.inner.limits.buffer_bytes;
-        let bytes = match allocated_bytes(element, len) {
-            Some(bytes) if bytes <= limit => bytes,
-            bytes => {
-                return Err(Error::LimitExceeded {
-                    what: "bytes of a device buffer",
-                    requested: bytes.map_or(u128::MAX, u128::from),
-                    limit: u128::from(limit),
-                });
-            }
-        };
+        let bytes = self.tensor_bytes(element, len)?;
         let buffer = self.inner.buffer("lapidary tensor", bytes, wgpu::BufferUsages::empty())?;
         Ok(WgslTensor { buffer, byte_offset: 0, element, len, owner: Some(self.inner.id) })
+    }
+
+    /// The same, for a result that is read back once: in place where the host can.
+    pub(crate) fn allocate_output(
+        &self,
+        element: ElementType,
+        len: usize,
+    ) -> Result<WgslTensor, Error> {
+        if !self.inner.limits.unified {
+            return self.allocate(element, len);
+        }
+        let bytes = self.tensor_bytes(element, len)?;
+        let buffer = self.inner.buffer("lapidary output", bytes, wgpu::BufferUsages::MAP_READ)?;
+        Ok(WgslTensor { buffer, byte_offset: 0, element, len, owner: Some(self.inner.id) })
+    }
+
+    /// A new tensor with these elements; `bytes` is a whole number of them.
+    ///
+    /// Where the device's memory is the host's ([`DeviceLimits::unified`](crate::DeviceLimits)) they are
+    /// written in place, else as [`Backend::upload`](lapidary_core::Backend::upload) does.
+    ///
+    /// # Errors
+    /// [`Error::PartialElement`], and as [`Backend::alloc`](lapidary_core::Backend::alloc) and
+    /// [`Backend::upload`](lapidary_core::Backend::upload).
+    pub fn tensor(&self, element: ElementType, bytes: &[u8]) -> Result<WgslTensor, Error> {
+        refuse_packed(element)?;
+        if !bytes.len().is_multiple_of(element.size()) {
+            return Err(Error::PartialElement { bytes: bytes.len(), element });
+        }
+        let len = element.capacity(bytes.len());
+        if !self.inner.limits.unified {
+            let tensor = self.allocate(element, len)?;
+            self.write(&tensor, 0, bytes)?;
+            return Ok(tensor);
+        }
+        let size = self.tensor_bytes(element, len)?;
+        let inner = &self.inner;
+        let _span =
+            tracing::info_span!("upload", bytes = bytes.len(), device = inner.name).entered();
+        let (buffer, mapped) = inner.scoped("allocating a buffer", size, || {
+            let buffer = inner.device.create_buffer(&wgpu::BufferDescriptor {
+                label: Some("lapidary tensor"),
+                size,
+                usage: OURS | wgpu::BufferUsages::MAP_WRITE,
+                mapped_at_creation: true,
+            });
+            let mapped = buffer.get_mapped_range_mut(..).map(|mut view| {
+                view.slice(..bytes.len()).copy_from_slice(bytes);
+            });
+            buffer.unmap();
+            (buffer, mapped)
+        })?;
+        mapped.map_err(|error| Error::Device {
+            device: inner.name.clone(),
+            operation: "uploading",
+            message: error.to_string(),
+        })?;
+        Ok(WgslTensor { buffer, byte_offset: 0, element, len, owner: Some(inner.id) })
+    }
+
+    /// Bytes of a buffer for a tensor.
+    fn tensor_bytes(&self, element: ElementType, len: usize) -> Result<u64, Error> {
+        refuse_packed(element)?;
+        let limit = self.inner.limits.buffer_bytes;
+        match allocated_bytes(element, len) {
+            Some(bytes) if bytes <= limit => Ok(bytes),
+            bytes => Err(Error::LimitExceeded {
+                what: "bytes of a device buffer",
+                requested: bytes.map_or(u128::MAX, u128::from),
+                limit: u128::from(limit),
+            }),
+        }
     }
 
     /// Refuses a tensor that another device allocated.
@@ -210,6 +276,34 @@ impl Wgsl {
         Ok(data)
     }
 
+    /// Hands all elements to `take`, without a copy where the host reads the device's memory in place.
+    pub(crate) async fn with_elements<T>(
+        &self,
+        tensor: &WgslTensor,
+        take: impl FnOnce(&[u8]) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        if !tensor.buffer.usage().contains(wgpu::BufferUsages::MAP_READ) {
+            return take(&self.read(tensor).await?);
+        }
+        self.check_owner(tensor)?;
+        let inner = &self.inner;
+        let bytes = tensor.element.bytes_for(tensor.len);
+        inner.check_alive()?;
+        inner
+            .scoped("mapping a buffer", 0, || Mapping::start(Arc::clone(inner), &tensor.buffer))?
+            .await?;
+        let result = match tensor.buffer.slice(..).get_mapped_range() {
+            Ok(view) => take(&view[..bytes]),
+            Err(error) => Err(Error::Device {
+                device: inner.name.clone(),
+                operation: "reading back",
+                message: error.to_string(),
+            }),
+        };
+        tensor.buffer.unmap();
+        result
+    }
+
     /// Copies bytes of a buffer back, rounded up to whole words, through a staging buffer.
     pub(crate) async fn read_bytes(
         &self,
@@ -261,10 +355,7 @@ impl Inner {
             self.device.create_buffer(&wgpu::BufferDescriptor {
                 label: Some(label),
                 size,
-                usage: wgpu::BufferUsages::STORAGE
-                    | wgpu::BufferUsages::COPY_SRC
-                    | wgpu::BufferUsages::COPY_DST
-                    | extra,
+                usage: OURS | extra,
                 mapped_at_creation: false,
             })
         })

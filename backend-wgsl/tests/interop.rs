@@ -261,8 +261,8 @@ fn a_packed_b_of_another_problem_is_refused() {
     assert!(plan(5, 6).execute(&Args::with_packed_b(&a, &packed, &c)).is_ok());
     match plan(5, 5).execute(&Args::with_packed_b(&a, &packed, &c)) {
         Err(Error::PackedMismatch { found, expected }) => {
-            assert_eq!(found, "k-major f32 of batch 1, N 5, K 6, pitch 8");
-            assert_eq!(expected, "k-major f32 of batch 1, N 5, K 5, pitch 8");
+            assert_eq!(found, "f32 of batch 1, N 5, K 6, in 1 matrices by rows of 16");
+            assert_eq!(expected, "f32 of batch 1, N 5, K 5, in 1 matrices by rows of 16");
         }
         other => panic!("{other:?}"),
     }

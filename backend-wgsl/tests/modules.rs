@@ -1,7 +1,7 @@
 //! Every module the emitter can write: valid with the least capabilities, translatable to the
 //! languages of devices that are not at hand, and within the workgroup memory it claims.
 
-use lapidary_core::policy::Multiply;
+use lapidary_core::policy::{DirectSplit, KernelConfig, Multiply, VectorFma};
 use lapidary_core::{Activation, ElementType, KernelChoice, Layout, PlanOptions, Problem};
 use lapidary_wgsl::decide::{
     BlockRow, Decision, Store, Tuning, cooperative_blocks, decide_with, dot4_blocks, float_blocks,
@@ -108,9 +108,6 @@ fn every_module(mut visit: impl FnMut(&str, &str, usize, &DeviceLimits)) {
                     }
                 }
             }
-            for access in [Access::ReadOnlyInputs, Access::AllReadWrite] {
-                visit("pack_b", &emit::pack_b(operand, access), 0, limits);
-            }
         }
     }
 }
@@ -142,12 +139,15 @@ fn visit_options(
         }
     }
     if decision.slices() > 1 && *store == Store::Fused {
-        let groups = decision.reduce_groups();
-        let source = emit::reduce(traits, decision.parts(), groups, Access::ReadOnlyInputs);
-        visit("reduce", &source, 256 * 4, limits);
+        for vectors in [false, decision.finishes_rows()] {
+            let groups = decision.reduce_groups(vectors);
+            let parts = decision.parts();
+            let source = emit::reduce(traits, parts, groups, vectors, Access::ReadOnlyInputs);
+            visit("reduce", &source, if vectors { 256 * 16 } else { 256 * 4 }, limits);
+        }
     }
     for access in [Access::ReadOnlyInputs, Access::AllReadWrite] {
-        if decision.packs_rows() {
+        if *store == Store::Packed && decision.finishes_rows() {
             visit("pack_rows", &emit::pack_rows(traits, decision.parts(), access), 0, limits);
         }
         for kernel in kernel.iter().chain(scalar_kernel) {
@@ -184,7 +184,7 @@ fn validate(name: &str, source: &str, module: &naga::Module) -> naga::valid::Mod
     if source.contains("enable wgpu_cooperative_matrix;") {
         capabilities |= Capabilities::COOPERATIVE_MATRIX | Capabilities::SHADER_FLOAT16_IN_FLOAT32;
     }
-    if source.contains("subgroupAdd") {
+    if source.contains("subgroup") {
         capabilities |= Capabilities::SUBGROUP;
     }
     Validator::new(ValidationFlags::all(), capabilities)
@@ -270,11 +270,17 @@ fn every_tuned_module(mut visit: impl FnMut(&str, &str, usize, &DeviceLimits)) {
         choices.push(([ElementType::I8; 2], KernelChoice::Policy(config)));
     }
     choices.push(([ElementType::F32; 2], KernelChoice::Policy(float_blocks()[4].config)));
+    let split = KernelConfig::of::<DirectSplit<32, 32, 8>, VectorFma<4, 8>>();
+    choices.push(([ElementType::F32; 2], KernelChoice::Policy(split)));
+    choices.push(([ElementType::BF16; 2], KernelChoice::Policy(split)));
     choices.push(([ElementType::F16; 2], KernelChoice::Skinny));
+    let stream = KernelChoice::StreamK { config: float_blocks()[4].config, workgroups: 7 };
+    choices.push(([ElementType::F32; 2], stream));
     for weights in [ElementType::I8, ElementType::I4] {
         let pair = [ElementType::F16, weights];
         choices.push((pair, KernelChoice::Policy(cooperative_blocks()[3].config)));
         choices.push((pair, KernelChoice::Policy(float_blocks()[4].config)));
+        choices.push((pair, KernelChoice::Policy(split)));
         choices.push((pair, KernelChoice::Skinny));
     }
     for ([operand, weights], choice) in choices {

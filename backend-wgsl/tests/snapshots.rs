@@ -1,6 +1,8 @@
 //! What is generated, pinned: the header of every step's kernel, and step 7 written out.
 
-use lapidary_core::policy::{CooperativeMatrix, KernelConfig, RegisterPrefetch, VectorFma};
+use lapidary_core::policy::{
+    CooperativeMatrix, DirectSplit, KernelConfig, RegisterPrefetch, VectorFma,
+};
 use lapidary_core::{Activation, ElementType, KernelChoice, Layout, PlanOptions, Problem};
 use lapidary_wgsl::decide::{Decision, Tuning, decide, decide_with};
 use lapidary_wgsl::emit::{self, Access};
@@ -72,6 +74,9 @@ fn kernels_beyond_the_course() {
         let problem = Problem::new(m, 64, 64).elements(ElementType::F16, ElementType::F32);
         insta::assert_snapshot!(name, module(&problem, &options));
     }
+    let split = KernelConfig::of::<DirectSplit<8, 16, 4>, VectorFma<4, 4>>();
+    let options = PlanOptions::kernel(KernelChoice::Policy(split));
+    insta::assert_snapshot!("split", module(&Problem::new(16, 30, 65), &options));
     let options = PlanOptions::kernel(KernelChoice::Skinny);
     let problem = Problem::new(1, 64, 512);
     insta::assert_snapshot!("skinny_across", module(&problem, &options));

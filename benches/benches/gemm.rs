@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, SamplingMode};
 use lapidary_bench::cpu::{Arena, ContestError, Peer};
-use lapidary_bench::device::DeviceArena;
+use lapidary_bench::device::{BATCH, DeviceArena};
 use lapidary_bench::row::{self, Clock, Context, Row};
 use lapidary_bench::shape::{Extent, Shape, device_shapes, host_shapes};
 use lapidary_bench::stats::runs_within;
@@ -31,6 +31,10 @@ const ROUND: f64 = 0.3;
 
 /// An idle device runs at a fraction of its clock, and needs about this long to leave it.
 const WARM_UP: Duration = Duration::from_millis(250);
+
+/// The host's share of an execution, and of one in a batch of [`BATCH`].
+const EXECUTE: &str = "lapidary-wgsl execute (host)";
+const BATCHED: &str = "lapidary-wgsl one of a batch of 16 (host)";
 
 /// What all benchmarks write to.
 struct Bench {
@@ -237,8 +241,10 @@ impl Bench {
         }
         if steps {
             let context = self.context(&name, Clock::Wall);
-            let (seconds, op) = (self.enqueue(&arena, shape), "lapidary-wgsl execute (host)");
-            self.overhead(op, shape, seconds, &context);
+            for op in [EXECUTE, BATCHED] {
+                let seconds = self.enqueue(&arena, shape, op);
+                self.overhead(op, shape, seconds, &context);
+            }
             self.packed(&arena, shape, &name);
         }
         Ok(())
@@ -275,11 +281,15 @@ impl Bench {
         &mut self,
         arena: &DeviceArena<'_>,
         shape: &Shape,
+        op: &str,
     ) -> Result<Vec<f64>, ContestError> {
         let plan = arena.plan(&PlanOptions::default())?;
         let (once, _) = self.once(arena, &plan)?;
-        let op = "lapidary-wgsl execute (host)";
-        self.rounds(op, shape, once, |runs| Ok(arena.enqueue(&plan, runs)?))
+        if op == EXECUTE {
+            return self.rounds(op, shape, once, |runs| Ok(arena.enqueue(&plan, runs)?));
+        }
+        let once = once * f64::from(BATCH);
+        self.rounds(op, shape, once, |runs| Ok(arena.enqueue_batch(&plan, runs)?))
     }
 
     fn overhead(

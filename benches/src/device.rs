@@ -155,7 +155,30 @@ impl<'d> DeviceArena<'d> {
         pollster::block_on(self.device.sync())?;
         Ok(elapsed)
     }
+
+    /// The host's time for one of [`BATCH`] runs that are submitted together, `count` times.
+    ///
+    /// # Errors
+    /// What executing gives.
+    pub fn enqueue_batch(&self, plan: &WgslPlan, count: u64) -> Result<Duration, Error> {
+        let args = self.args();
+        let mut batch = self.device.batch();
+        for (_, args) in (0..BATCH).zip(args.iter().cycle()) {
+            batch.add(plan, args)?;
+        }
+        pollster::block_on(self.device.sync())?;
+        let start = Instant::now();
+        for _ in 0..count {
+            batch.submit()?;
+        }
+        let elapsed = start.elapsed();
+        pollster::block_on(self.device.sync())?;
+        Ok(elapsed / BATCH)
+    }
 }
+
+/// Products that a batch submits together.
+pub const BATCH: u32 = 16;
 
 fn put(device: &Wgsl, matrix: &Matrix) -> Result<WgslTensor, Error> {
     let tensor = device.alloc(matrix.element(), matrix.shape().len().unwrap_or(usize::MAX))?;

@@ -93,6 +93,13 @@ pub(crate) enum Failure {
         option: &'static str,
     },
 
+    /// An option of the WGSL backend beside the choice of another.
+    #[error("{option} is for the WGSL backend, but the HIP backend was asked for")]
+    WgslOption {
+        /// The option.
+        option: &'static str,
+    },
+
     /// An emulated architecture beside the choice of a backend that emulates nothing.
     #[error("--emulate is for the HIP backend, but another --backend was given")]
     EmulateOption,
@@ -128,7 +135,21 @@ fn hint(error: &Error) -> &'static str {
         Error::ScalesUnavailable { .. } => " (--backend cpu or hip)",
         Error::ElementTypesUnsupported { a, b, .. } if a != b => " (--dtype converts both)",
         Error::AccumulatorOverflow { .. } => " (--wrapping)",
+        Error::OnDevice { source, .. } => hint(source),
         _ => "",
+    }
+}
+
+/// Whether an error of the library says something about the machine, not about the input.
+fn is_the_machines(error: &Error) -> bool {
+    match error {
+        Error::OutOfMemory { .. }
+        | Error::DeviceLost { .. }
+        | Error::Timeout { .. }
+        | Error::Backend { .. }
+        | Error::Device { .. } => true,
+        Error::OnDevice { source, .. } => is_the_machines(source),
+        _ => false,
     }
 }
 
@@ -137,14 +158,7 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> ExitCode {
         let machine = match self {
             Self::File(error) => matches!(error.reason, Reason::OutOfMemory { .. }),
-            Self::Library(error) => matches!(
-                error,
-                Error::OutOfMemory { .. }
-                    | Error::DeviceLost { .. }
-                    | Error::Timeout { .. }
-                    | Error::Backend { .. }
-                    | Error::Device { .. }
-            ),
+            Self::Library(error) => is_the_machines(error),
             Self::Print(_) => true,
             Self::Emulate(_)
             | Self::Cases(_)
@@ -156,6 +170,7 @@ impl Failure {
             | Self::UnusedC
             | Self::MissingC { .. }
             | Self::GpuOption { .. }
+            | Self::WgslOption { .. }
             | Self::EmulateOption
             | Self::EmulatedDevice
             | Self::HipDevice { .. } => false,

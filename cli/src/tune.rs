@@ -8,7 +8,7 @@ use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use lapidary_core::{Backend, ElementType, Layout, Problem};
 use lapidary_wgsl::tune::{Measured, Outcome, TuneCache, TuneOptions, TuneReport};
-use lapidary_wgsl::{AdapterChoice, Wgsl, WgslOptions};
+use lapidary_wgsl::{AdapterChoice, PipelineCache, Wgsl, WgslOptions};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -92,13 +92,12 @@ fn size() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..=u64::from(u32::MAX / 2))
 }
 
-/// A device's options with the user's measurements.
+/// A device's options with the user's measurements and compiled kernels.
 pub(crate) fn options() -> WgslOptions {
-    let options = WgslOptions::default();
-    match TuneCache::user() {
-        Some(cache) => options.tune_cache(cache),
-        None => options,
-    }
+    let mut options = WgslOptions::default();
+    options.tune_cache = TuneCache::user();
+    options.pipeline_cache = PipelineCache::user();
+    options
 }
 
 /// The table; its JSON form has these names.

@@ -281,10 +281,12 @@ pub trait Backend: Sized {
 
     /// Computes on host memory: `c` is read first when the problem reads C, then overwritten.
     ///
-    /// `problem` has the layouts of `operands` and `c`; [`crate::Gemm`] sees to that.
+    /// `problem` has the layouts of `operands` and `c`; [`crate::Gemm`] sees to that. A backend may
+    /// compute in pieces, each a part of the progress.
     ///
     /// # Errors
-    /// As [`Backend::plan`], [`Backend::execute`] and [`Backend::download`].
+    /// As [`Backend::plan`], [`Backend::execute`] and [`Backend::download`]. What a device reports while it
+    /// computes in pieces may leave some of C written.
     fn run_host(
         &self,
         problem: &Problem,

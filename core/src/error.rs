@@ -417,6 +417,21 @@ pub enum Error {
         seconds: u64,
     },
 
+    /// One of several devices that share a product failed.
+    #[error("device {number}, {device}, on columns {first} to {end} (exclusive) of C: {source}")]
+    OnDevice {
+        /// The device's name.
+        device: String,
+        /// Its place among the devices, from 0.
+        number: usize,
+        /// First column of its share.
+        first: usize,
+        /// One past the last column.
+        end: usize,
+        /// What happened there.
+        source: Box<Error>,
+    },
+
     /// A backend's own error.
     #[error("{device}: {source}")]
     Backend {

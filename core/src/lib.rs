@@ -76,6 +76,7 @@
 
 mod args;
 pub mod backend;
+mod devices;
 pub mod element;
 mod epilogue;
 mod error;
@@ -105,6 +106,7 @@ pub use backend::{
 };
 #[cfg(feature = "cpu")]
 pub use cpu::{Cpu, CpuPackedB, CpuPlan, CpuTensor};
+pub use devices::Devices;
 pub use element::{Element, ElementType};
 pub use epilogue::{Activation, SQRT_2_OVER_PI};
 pub use error::{Error, Operand};

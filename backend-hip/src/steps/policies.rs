@@ -37,6 +37,9 @@ pub(super) fn instantiation(
             tile.order, tile.pad
         ));
     }
+    if tile.k_groups != 1 {
+        return refuse(format!("all its threads sum all of K, not {} groups", tile.k_groups));
+    }
     let movement = match (tile.staging, tile.num_buffers) {
         (Staging::Workgroup, 1) => TileMovement::SingleBuffer,
         (Staging::Workgroup, 2) => TileMovement::SoftwareDoubleBuffer,

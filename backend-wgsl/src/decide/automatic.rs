@@ -6,11 +6,12 @@
 //! small for any.
 
 use lapidary_core::policy::{
-    ComputePolicy, CooperativeMatrix, KernelConfig, RegisterPrefetch, TilePolicy, VectorDot4,
-    VectorFma, VectorMac,
+    ComputePolicy, CooperativeMatrix, DirectSplit, KernelConfig, RegisterPrefetch, Staging,
+    TilePolicy, VectorDot4, VectorFma, VectorMac,
 };
 use lapidary_core::{ElementType, KernelChoice, Problem};
 
+use super::fetch::Lines;
 use super::skinny;
 use super::stream::Stream;
 use super::tuning::Tuning;
@@ -59,15 +60,18 @@ impl BlockRow {
     }
 }
 
-/// The blocks for float operands on f32 arithmetic.
+/// The blocks for float operands on f32 arithmetic. Those of the split kernel come last.
 #[must_use]
-pub fn float_blocks() -> [BlockRow; 5] {
+pub fn float_blocks() -> [BlockRow; 8] {
     [
         BlockRow::new::<RegisterPrefetch<128, 128, 16>, VectorFma<8, 16>>(2, 1.0, 0.8, 7.0),
         BlockRow::new::<RegisterPrefetch<128, 64, 16>, VectorFma<8, 8>>(3, 0.92, 0.45, 7.0),
         BlockRow::new::<RegisterPrefetch<64, 64, 16>, VectorFma<8, 8>>(5, 0.91, 0.31, 5.0),
         BlockRow::new::<RegisterPrefetch<64, 64, 16>, VectorFma<4, 8>>(4, 0.78, 0.6, 3.5),
         BlockRow::new::<RegisterPrefetch<32, 64, 16>, VectorFma<4, 8>>(6, 0.72, 0.3, 4.0),
+        BlockRow::new::<DirectSplit<32, 32, 8>, VectorFma<4, 4>>(2, 0.5, 0.52, 0.5),
+        BlockRow::new::<DirectSplit<16, 32, 24>, VectorFma<4, 4>>(1, 0.55, 1.0, 1.9),
+        BlockRow::new::<DirectSplit<8, 32, 32>, VectorFma<4, 4>>(1, 0.43, 1.0, 0.5),
     ]
 }
 
@@ -128,30 +132,34 @@ pub(super) fn automatic(problem: &Problem, limits: &DeviceLimits) -> Vec<Pick> {
             Pick::new(KernelChoice::Naive, format!("{m}x{n} outputs: one thread an output")),
         ];
     }
-    // Below 24 rows or columns most threads of a block would lie outside the matrix.
-    if m.min(n) < 24 && !too_deep && !matrix_units {
+    // Below 24 rows or columns most threads of a block would lie outside the matrix, but for the split
+    // kernel's.
+    let fills = matrix_units
+        || float_blocks().iter().any(|row| splits(row) && may_split(problem, limits, row));
+    if m.min(n) < 24 && !too_deep && !fills {
         let why = format!("{m}x{n} outputs do not fill a block: one thread an output");
         return vec![Pick::new(KernelChoice::Naive, why)];
     }
     let mut picks = Vec::new();
     if problem.accumulator() == ElementType::I32 {
         if tuning.dot4 && m.min(n) >= 64 && problem.k >= 64 {
-            picks.push(best(problem, tuning, &dot4_blocks()));
+            picks.push(best(problem, limits, &dot4_blocks()));
         }
-        picks.push(best(problem, tuning, &integer_blocks()));
+        picks.push(best(problem, limits, &integer_blocks()));
     } else {
         if matrix_units {
-            picks.push(best(problem, tuning, &cooperative_blocks()));
+            picks.push(best(problem, limits, &cooperative_blocks()));
         }
-        picks.push(best(problem, tuning, &float_blocks()));
+        picks.push(best(problem, limits, &float_blocks()));
     }
     picks
 }
 
 /// The row and number of slices that the model takes least time for.
-fn best(problem: &Problem, tuning: &Tuning, rows: &[BlockRow]) -> Pick {
+fn best(problem: &Problem, limits: &DeviceLimits, rows: &[BlockRow]) -> Pick {
+    let tuning = &limits.tuning;
     let mut best: Option<(f64, Pick)> = None;
-    for row in rows {
+    for row in rows.iter().filter(|row| !splits(row) || may_split(problem, limits, row)) {
         for slices in slice_counts(problem, tuning, row) {
             let seconds = estimate(problem, tuning, row, slices);
             if best.as_ref().is_some_and(|(least, _)| *least <= seconds) {
@@ -190,6 +198,24 @@ fn best(problem: &Problem, tuning: &Tuning, rows: &[BlockRow]) -> Pick {
     )
 }
 
+/// Whether a block's groups of threads share out K.
+const fn splits(row: &BlockRow) -> bool {
+    row.config.tile.k_groups > 1
+}
+
+/// Whether the split kernel is worth a look. Its threads share what they load by loading it at once,
+/// which takes vectors, and columns of B next to each other.
+fn may_split(problem: &Problem, limits: &DeviceLimits, row: &BlockRow) -> bool {
+    let a = Lines::of_a(problem.a_layout, problem.batch);
+    let b = Lines::of_b(problem.b_layout, problem.batch);
+    limits.tuning.groups
+        && problem.accumulator() == ElementType::F32
+        && row.config.workgroup_threads() <= limits.workgroup_threads
+        && row.config.workgroup_bytes() <= limits.workgroup_bytes
+        && (a.allows(true, 4) || a.allows(false, 4))
+        && b.allows(false, 4)
+}
+
 fn blocks(problem: &Problem, row: &BlockRow) -> usize {
     let tile = &row.config.tile;
     let [rows, cols] =
@@ -201,7 +227,8 @@ fn blocks(problem: &Problem, row: &BlockRow) -> usize {
 /// least.
 fn slice_counts(problem: &Problem, tuning: &Tuning, row: &BlockRow) -> Vec<usize> {
     let mut counts = vec![1];
-    if tuning.slices {
+    // Groups of threads share out K already.
+    if tuning.slices && !splits(row) {
         let strips = problem.k / row.config.tile.k_tile_size;
         let full = 2 * tuning.processors * row.resident;
         let most = (strips / 8).min(full / blocks(problem, row).max(1));
@@ -212,7 +239,8 @@ fn slice_counts(problem: &Problem, tuning: &Tuning, row: &BlockRow) -> Vec<usize
 
 /// Workgroups that fill the device once and share all blocks, and the seconds that the model takes.
 fn stream(problem: &Problem, tuning: &Tuning, row: &BlockRow) -> Option<(usize, f64)> {
-    if !tuning.slices || !row.config.compute.multiply.is_vector() {
+    let tiled = row.config.tile.staging == Staging::Workgroup;
+    if !tuning.slices || !tiled || !row.config.compute.multiply.is_vector() {
         return None;
     }
     let tile = &row.config.tile;

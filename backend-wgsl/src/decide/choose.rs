@@ -2,7 +2,7 @@
 
 use lapidary_core::ElementType::{F16, I4, I8};
 use lapidary_core::policy::{
-    KernelConfig, Multiply, ScalarFma, SingleBuffer, SoftwareDoubleBuffer,
+    KernelConfig, Multiply, ScalarFma, SingleBuffer, SoftwareDoubleBuffer, Staging,
 };
 use lapidary_core::{Error, KernelChoice, Occupancy, Operand, PlanOptions, Problem};
 
@@ -71,7 +71,7 @@ fn prepare(
             notes.push(format!("{name} is first copied, {}", copy.order.describe()));
         }
     }
-    let written_out = matches!(kernel.body, Body::Vector | Body::Cooperative | Body::Skinny);
+    let written_out = kernel.body.is_written_out();
     let slices = options.k_slices.unwrap_or(pick.slices);
     let kernel = match pick.choice {
         KernelChoice::StreamK { workgroups, .. } => {
@@ -164,14 +164,18 @@ fn base(
         }
         KernelChoice::Occupancy(variant) => occupancy(problem, name, variant, limits, notes)?,
         KernelChoice::Policy(config) => generic(problem, name, config, limits, notes)?,
-        KernelChoice::StreamK { config, .. } if config.compute.multiply.is_vector() => {
-            generic(problem, name, config, limits, notes)?
-        }
-        KernelChoice::StreamK { .. } => {
-            return Err(Error::KernelUnsuitable {
-                kernel: name,
-                reason: "blocks are shared by the kernel that computes in vectors".into(),
-            });
+        KernelChoice::StreamK { config, .. } => {
+            let kernel = generic(problem, name.clone(), config, limits, notes)?;
+            if kernel.body != Body::Vector {
+                return Err(Error::KernelUnsuitable {
+                    kernel: name,
+                    reason:
+                        "blocks are shared by the kernel that computes in vectors from tiles in \
+                             workgroup memory"
+                            .into(),
+                });
+            }
+            kernel
         }
         KernelChoice::Skinny => skinny::kernel(problem, limits)?,
         _ => {
@@ -238,6 +242,9 @@ fn generic(
         });
     }
     let multiply = config.compute.multiply;
+    if multiply == Multiply::Vector && config.tile.staging == Staging::Direct {
+        return split(name, config, limits);
+    }
     if multiply.is_vector() {
         policy::check_vector(&config, &name)?;
         if multiply == Multiply::VectorDot4 && (problem.a, problem.b) != (I8, I8) {
@@ -255,6 +262,20 @@ fn generic(
     policy::check_scalar(&config, &name)?;
     check_width(problem, &name, config.tile.load_width)?;
     fitted(name, Body::Generic, config, limits, notes)
+}
+
+/// A split kernel's groups add up in workgroup memory or not at all: nothing is shrunk to fit.
+fn split(name: String, config: KernelConfig, limits: &DeviceLimits) -> Result<Kernel, Error> {
+    policy::check_split(&config, &name)?;
+    let bytes = config.workgroup_bytes();
+    if bytes > limits.workgroup_bytes {
+        return Err(Error::LimitExceeded {
+            what: "bytes of workgroup memory of the groups' sums",
+            requested: bytes as u128,
+            limit: limits.workgroup_bytes as u128,
+        });
+    }
+    Ok(Kernel::tiled(name, Body::Split, config))
 }
 
 /// Matrix units exist or they do not: nothing is shrunk to fit.

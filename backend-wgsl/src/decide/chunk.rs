@@ -6,13 +6,6 @@ use super::copies::Operands;
 use super::{Body, Kernel, Store};
 use crate::limits::DeviceLimits;
 
-/// Floating-point operations one dispatch may have on a GPU: under a second on a slow one, so that
-/// no watchdog ends it.
-const DISPATCH_FLOPS: f64 = 4e11;
-
-/// The same on a device that is a program on the CPU; keeps progress visible.
-const SOFTWARE_DISPATCH_FLOPS: f64 = 2e10;
-
 /// A block of C: some matrices of the batch, some rows, some columns, and all of K.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -210,7 +203,7 @@ impl Limited<'_> {
             over("bytes of sums", elements * 4 * slices as u128, limit)
         };
         let flops = || {
-            let limit = if limits.software { SOFTWARE_DISPATCH_FLOPS } else { DISPATCH_FLOPS };
+            let limit = limits.dispatch_operations();
             let outputs = size.batch as f64 * size.rows as f64 * size.cols as f64;
             over(FLOPS, (2.0 * outputs * problem.k as f64) as u128, limit as u128)
         };

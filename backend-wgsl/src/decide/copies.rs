@@ -175,6 +175,36 @@ pub(super) fn plan(
 /// The copy of one side, `None` if the device has no room for it.
 fn copy(problem: &Problem, side: Side, order: CopyOrder, limits: &DeviceLimits) -> Option<Reads> {
     let Side { is_a, lines, layout, element, .. } = side;
+    let reads = in_order(problem, side, order)?;
+    let len = reads.copy?.len;
+    let rows = Shape { batch: problem.batch, rows: lines, cols: problem.k };
+    let source = if is_a { layout } else { layout.transposed() };
+    let span = source.extent(rows).map_or(0, |e| (e.max - e.min + 1) as u128);
+    let slack = u128::from(limits.binding_alignment) + 16;
+    let binding = u128::from(limits.binding_bytes.min(limits.buffer_bytes));
+    let bytes =
+        |elements: u128, element: ElementType| (elements * element.bits() as u128).div_ceil(8);
+    let fits = bytes(len as u128, reads.element) + slack <= binding
+        && bytes(span, element) + slack <= binding;
+    fits.then_some(reads)
+}
+
+/// A packed B: neighbouring columns next to each other, which every kernel reads in vectors.
+/// `None` where its length overflows.
+pub(crate) fn packed_b(problem: &Problem) -> Option<Reads> {
+    let side = Side {
+        is_a: false,
+        lines: problem.n,
+        reuse: problem.m,
+        layout: problem.b_layout,
+        element: problem.b,
+    };
+    in_order(problem, side, CopyOrder::AcrossK)
+}
+
+/// The copy of one side, whatever the device has room for; `None` where its length overflows.
+fn in_order(problem: &Problem, side: Side, order: CopyOrder) -> Option<Reads> {
+    let Side { is_a, lines, layout, element, .. } = side;
     let batch = if layout.batch_stride == 0 { 1 } else { problem.batch };
     let (fast, slow, stored) = match order {
         CopyOrder::AlongK => (problem.k, lines, element),
@@ -184,28 +214,124 @@ fn copy(problem: &Problem, side: Side, order: CopyOrder, limits: &DeviceLimits) 
     let pitch = fast.checked_next_multiple_of(PITCH)?;
     let matrix = pitch.checked_mul(slow)?;
     let len = matrix.checked_mul(batch)?;
-    let rows = Shape { batch: problem.batch, rows: lines, cols: problem.k };
-    let source = if is_a { layout } else { layout.transposed() };
-    let span = source.extent(rows).map_or(0, |e| (e.max - e.min + 1) as u128);
-    let slack = u128::from(limits.binding_alignment) + 16;
-    let binding = u128::from(limits.binding_bytes.min(limits.buffer_bytes));
-    let axis = limits.workgroups_per_axis as usize;
-    let bytes =
-        |elements: u128, element: ElementType| (elements * element.bits() as u128).div_ceil(8);
-    let fits = bytes(len as u128, stored) + slack <= binding
-        && bytes(span, element) + slack <= binding
-        && lines.div_ceil(COPY_TILE) <= axis
-        && problem.k.div_ceil(COPY_TILE) <= axis
-        && batch <= axis;
     let (line_stride, k_stride) = match order {
         CopyOrder::AlongK => (pitch as isize, 1),
         CopyOrder::AcrossK | CopyOrder::Quads => (1, pitch as isize),
     };
     let batch_stride = if batch == 1 { 0 } else { matrix as isize };
     let by_lines = Layout { row_stride: line_stride, col_stride: k_stride, batch_stride };
-    fits.then_some(Reads {
+    Some(Reads {
         layout: if is_a { by_lines } else { by_lines.transposed() },
         element: stored,
         copy: Some(OperandCopy { order, pitch, len, batch }),
     })
+}
+
+/// A part of an operand that one dispatch of the copying pass moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Band {
+    /// First matrix, line and step along K.
+    pub(crate) first: [usize; 3],
+    /// Matrices, lines and steps along K.
+    pub(crate) count: [usize; 3],
+    /// Elements (words of four, for [`CopyOrder::Quads`]) along the copy's fast axis, zeros behind
+    /// the operand's end included.
+    pub(crate) written: usize,
+    /// Where in the copy its first element goes.
+    pub(crate) to: usize,
+}
+
+/// The dispatches of at most `axis` workgroups along each axis that copy `lines` lines of `k` steps.
+pub(crate) fn bands(copy: &OperandCopy, lines: usize, k: usize, axis: u32) -> Vec<Band> {
+    let axis = axis as usize;
+    let step = axis.saturating_mul(COPY_TILE);
+    let matrix = copy.len / copy.batch.max(1);
+    let mut bands = Vec::new();
+    for z in (0..copy.batch).step_by(axis) {
+        for line in (0..lines).step_by(step) {
+            for k0 in (0..k).step_by(step) {
+                let count = [axis.min(copy.batch - z), step.min(lines - line), step.min(k - k0)];
+                // The fast axis' place and whether this band ends it, and the slow axis' place.
+                let (fast, ends, slow) = match copy.order {
+                    CopyOrder::AlongK => (k0, k0 + count[2] == k, line),
+                    CopyOrder::AcrossK => (line, line + count[1] == lines, k0),
+                    CopyOrder::Quads => (line, line + count[1] == lines, k0 / 4),
+                };
+                let near = if copy.order == CopyOrder::AlongK { count[2] } else { count[1] };
+                bands.push(Band {
+                    first: [z, line, k0],
+                    count,
+                    written: if ends { copy.pitch - fast } else { near },
+                    to: z * matrix + slow * copy.pitch + fast,
+                });
+            }
+        }
+    }
+    bands
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever B was, packed it comes in the vectors of every kernel, of every matrix of a batch.
+    #[test]
+    fn a_packed_b_is_read_in_vectors() {
+        for [n, k] in [[1, 1], [90, 7], [128, 64]] {
+            let rows = Problem::new(66, n, k).batch(2);
+            let columns = rows.clone().b_layout(rows.b_layout.transposed());
+            let shared = rows.clone().b_layout(Layout { batch_stride: 0, ..rows.b_layout });
+            for (problem, matrices) in [(rows, 2), (columns, 2), (shared, 1)] {
+                let reads = packed_b(&problem).expect("small");
+                let lines = Lines::of_b(reads.layout, problem.batch);
+                assert!(lines.allows(false, 4) && lines.allows(false, 8), "{problem:?}");
+                let copy = reads.copy.expect("a copy");
+                assert_eq!((copy.batch, copy.len), (matrices, matrices * k * copy.pitch));
+            }
+        }
+    }
+
+    /// Every element of the copy, padding included, is written by exactly one band.
+    #[test]
+    fn bands_cover_a_copy_once() {
+        for order in [CopyOrder::AlongK, CopyOrder::AcrossK, CopyOrder::Quads] {
+            for [batch, lines, k] in [[1, 5, 7], [3, 70, 33], [5, 129, 200], [1, 300, 1]] {
+                let problem = Problem::new(4, lines, k)
+                    .elements(ElementType::I8, ElementType::I32)
+                    .batch(batch);
+                let side = Side {
+                    is_a: false,
+                    lines,
+                    reuse: 4,
+                    layout: problem.b_layout,
+                    element: problem.b,
+                };
+                let copy = in_order(&problem, side, order).and_then(|r| r.copy).expect("small");
+                for axis in [1, 2, 65_535] {
+                    let mut times = vec![0u32; copy.len];
+                    for band in bands(&copy, lines, k, axis) {
+                        let [matrices, near_lines, steps] = band.count;
+                        assert!(
+                            band.count
+                                .iter()
+                                .zip([1, COPY_TILE, COPY_TILE])
+                                .all(|(&count, tile)| count.div_ceil(tile) <= axis as usize)
+                        );
+                        let slow = match order {
+                            CopyOrder::AlongK => near_lines,
+                            CopyOrder::AcrossK => steps,
+                            CopyOrder::Quads => steps.div_ceil(4),
+                        };
+                        for z in 0..matrices {
+                            for line in 0..slow {
+                                let first = band.to + z * (copy.len / batch) + line * copy.pitch;
+                                times[first..first + band.written].iter_mut().for_each(|t| *t += 1);
+                            }
+                        }
+                    }
+                    assert!(times.iter().all(|&t| t == 1), "{order:?} {batch} {lines} {k} {axis}");
+                }
+            }
+        }
+    }
 }

@@ -31,6 +31,16 @@ pub enum Body {
     Cooperative,
     /// The kernel for few rows or few columns
     Skinny,
+    /// The kernel whose groups of threads share out K
+    Split,
+}
+
+impl Body {
+    /// Whether the text is written out in Rust, with loads and loops of its own.
+    #[must_use]
+    pub const fn is_written_out(self) -> bool {
+        matches!(self, Self::Vector | Self::Cooperative | Self::Skinny | Self::Split)
+    }
 }
 
 /// The skinny kernel's own sizes.
@@ -57,6 +67,8 @@ pub enum Team {
         lanes: u32,
         /// Groups of them, which take turns along K.
         groups: u32,
+        /// Groups that share a subgroup, which adds them up: 1 without subgroups.
+        together: u32,
     },
     /// Neighbouring steps along K are neighbours in memory.
     Along {
@@ -145,7 +157,11 @@ impl Kernel {
         if let Some(skinny) = &self.skinny {
             return skinny.threads;
         }
-        (self.block[0] / self.thread[0]) * (self.block[1] / self.thread[1])
+        let groups = match &self.config {
+            Some(config) => config.tile.k_groups as u32,
+            None => 1,
+        };
+        (self.block[0] / self.thread[0]) * (self.block[1] / self.thread[1]) * groups
     }
 
     /// Bytes of workgroup memory.
@@ -153,7 +169,9 @@ impl Kernel {
     pub const fn workgroup_bytes(&self) -> usize {
         if let Some(skinny) = &self.skinny {
             return match skinny.team {
-                Team::Across { lanes, groups } => (lanes * groups * 16) as usize,
+                Team::Across { lanes, groups, together } => {
+                    (lanes * groups / together * 16) as usize
+                }
                 Team::Along { subgroup: true, .. } => 0,
                 Team::Along { .. } => (skinny.threads * 4) as usize,
             };
@@ -210,7 +228,7 @@ impl Kernel {
             return Some(Self { slices: self.slices, ..plain });
         }
         let insists = matches!(choice, KernelChoice::Vectorized { .. } | KernelChoice::Policy(_))
-            && self.body != Body::Vector;
+            && !self.body.is_written_out();
         (self.a.width > 1 && !insists)
             .then(|| Self { a: Fetch { width: 1, ..self.a }, ..self.clone() })
     }
@@ -218,7 +236,7 @@ impl Kernel {
     /// The same kernel for operands read by these strides, where the first elements and buffer ends
     /// of A, B and C allow vectors or do not.
     pub(crate) fn reading(self, operands: &Operands, batch: usize, aligned: [bool; 3]) -> Self {
-        if !matches!(self.body, Body::Vector | Body::Skinny) {
+        if !matches!(self.body, Body::Vector | Body::Skinny | Body::Split) {
             return self;
         }
         let sizes = self.sizes.map(|sizes| Sizes {
@@ -254,7 +272,7 @@ impl Kernel {
         let whole = sizes.whole_m && sizes.whole_n;
         let store_width = match self.body {
             Body::Cooperative if whole && vectors && (sums || is_plain(problem)) => 16,
-            Body::Vector if vectors => 4,
+            Body::Vector | Body::Split if vectors => 4,
             _ => 1,
         };
         Self { sizes: Some(sizes), store_width, ..self }.reading(operands, problem.batch, [true; 3])
@@ -301,7 +319,8 @@ impl Kernel {
             1 + (lines * self.k_tile / width).div_ceil(self.threads()) as usize
         };
         let inner = match self.body {
-            Body::Naive | Body::Vector | Body::Cooperative | Body::Skinny => 0,
+            Body::Naive => 0,
+            body if body.is_written_out() => 0,
             Body::WorkgroupTile => 1 + self.k_tile as usize,
             _ if self.num_buffers == 0 => 1 + self.k_tile as usize,
             _ => {
@@ -319,7 +338,7 @@ impl Kernel {
         let (tile, compute) = (config.tile, config.compute);
         let direct = tile.staging == Staging::Direct;
         let cooperative = matches!(body, Body::Cooperative);
-        let of_policies = matches!(body, Body::Generic | Body::Vector | Body::Cooperative);
+        let of_policies = matches!(body, Body::Generic) || body.is_written_out();
         Self {
             name,
             body,

@@ -19,7 +19,7 @@ use lapidary_core::{
 pub use automatic::{BlockRow, cooperative_blocks, dot4_blocks, float_blocks, integer_blocks};
 pub use chunk::Chunk;
 pub(crate) use chunk::{PACK_THREADS, REDUCE_THREADS, pack_workgroups, reduce_workgroups};
-pub(crate) use copies::COPY_TILE;
+pub(crate) use copies::{COPY_TILE, bands, packed_b};
 pub use copies::{CopyOrder, OperandCopy, Operands, Reads};
 pub use fetch::Fetch;
 pub(crate) use kernel::register_type;
@@ -101,8 +101,9 @@ pub struct Decision {
     pub chunks: Vec<Chunk>,
     /// Bytes of the scratch buffer for raw sums, 0 where there is none.
     pub sum_bytes: u64,
-    /// Whether every row of C is whole 32-bit words, if its first element starts one.
-    pub rows_of_words: bool,
+    /// Whether every row of C is whole 32-bit words, or of 32-bit elements whole vectors of four, if
+    /// its first element starts one.
+    pub whole_rows: bool,
     /// The decision in words and numbers.
     pub summary: PlanSummary,
 }
@@ -114,17 +115,35 @@ impl Decision {
         self.store == Store::Packed || self.slices() > 1
     }
 
-    /// Whether the packing pass finds whole words in every row of C, first element aside.
+    /// Whether the pass from sums to C finds whole words, or whole vectors of four 32-bit elements, in
+    /// every row of C, first element aside.
     #[must_use]
-    pub fn packs_rows(&self) -> bool {
-        self.store == Store::Packed && self.rows_of_words
+    pub fn finishes_rows(&self) -> bool {
+        self.whole_rows && self.stores_sums()
     }
 
-    /// Threads that share an output where slices of K are added up.
+    /// Bytes that the first element of C must be aligned to for that.
     #[must_use]
-    pub fn reduce_groups(&self) -> u32 {
-        let outputs = self.chunks.iter().map(|chunk| chunk.sum_bytes() / 4).max().unwrap_or(0);
+    pub fn row_alignment(&self) -> u64 {
+        if self.store == Store::Packed { 4 } else { 16 }
+    }
+
+    /// Threads that share an output where slices of K are added up, or where `vectors` are added, four
+    /// outputs.
+    #[must_use]
+    pub fn reduce_groups(&self, vectors: bool) -> u32 {
+        let each = if vectors { 16 } else { 4 };
+        let outputs = self.chunks.iter().map(|chunk| chunk.sum_bytes() / each).max().unwrap_or(0);
         chunk::reduce_groups(outputs, self.slices())
+    }
+
+    /// The decision for a problem without a product, with sums that are there already, row-major without
+    /// gaps, in the place of the product.
+    pub(crate) fn of_sums(self) -> Self {
+        let sum_bytes = self.chunks.iter().map(Chunk::sum_bytes).max().unwrap_or(0);
+        // Rows of words are for elements that share them.
+        let whole_rows = self.whole_rows && self.traits.output.size() < 4;
+        Self { store: Store::Packed, sum_bytes, whole_rows, ..self }
     }
 
     /// What the pass that adds up sums needs to know of them.
@@ -235,9 +254,10 @@ pub fn decide_with(
         .filter_map(|reads| Some(reads.element.bytes_for(reads.copy?.len) as u64))
         .sum::<u64>();
     let scratch_bytes = sum_bytes + copy_bytes;
-    let per_word = 4 / problem.c.size().min(4);
-    let rows_of_words = problem.n.is_multiple_of(per_word)
-        && Lines::of_a(problem.c_layout, problem.batch).allows(true, per_word as isize);
+    let unit = if store == Store::Fused { 4 } else { 4 / problem.c.size().min(4) };
+    let whole_rows =
+        chunks.iter().all(|c| c.cols.is_multiple_of(unit) && c.col0.is_multiple_of(unit))
+            && Lines::of_a(problem.c_layout, problem.batch).allows(true, unit as isize);
     let summary = summarise(kernel.as_ref(), reason, notes, &chunks, limits, scratch_bytes);
     Ok(Decision {
         kernel,
@@ -247,7 +267,7 @@ pub fn decide_with(
         traits,
         chunks,
         sum_bytes,
-        rows_of_words,
+        whole_rows,
         summary,
     })
 }
@@ -281,7 +301,10 @@ fn check_elements(problem: &Problem, limits: &DeviceLimits, device: &str) -> Res
 }
 
 /// Shaders count in 32 bits.
-fn check_sizes(problem: &Problem) -> Result<(), Error> {
+///
+/// # Errors
+/// [`Error::LimitExceeded`] for a size past half their range.
+pub(crate) fn check_sizes(problem: &Problem) -> Result<(), Error> {
     for (what, size) in
         [("M", problem.m), ("N", problem.n), ("K", problem.k), ("the batch", problem.batch)]
     {

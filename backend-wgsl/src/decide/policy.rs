@@ -30,6 +30,9 @@ pub(super) fn check_arithmetic(config: &KernelConfig, name: &str) -> Result<(), 
 pub(super) fn check_scalar(config: &KernelConfig, name: &str) -> Result<(), Error> {
     let tile = &config.tile;
     let unsuitable = |reason| Error::KernelUnsuitable { kernel: name.to_owned(), reason };
+    if let Some(reason) = groups_along_k(config) {
+        return Err(unsuitable(reason));
+    }
     if config.compute.k_step != 1 {
         return Err(unsuitable(format!(
             "its compute policy multiplies one step along K at a time, K_STEP is {}",
@@ -69,7 +72,9 @@ pub(super) fn check_scalar(config: &KernelConfig, name: &str) -> Result<(), Erro
 /// memory, and multiplies a strip at a time.
 pub(super) fn check_vector(config: &KernelConfig, name: &str) -> Result<(), Error> {
     let tile = &config.tile;
-    let reason = if tile.num_buffers != 1 {
+    let reason = if let Some(reason) = groups_along_k(config) {
+        reason
+    } else if tile.num_buffers != 1 {
         format!("its compute policy reads one pair of tiles, NUM_BUFFERS is {}", tile.num_buffers)
     } else if tile.staging != Staging::Workgroup {
         "its compute policy reads tiles, and the tile policy has none".to_owned()
@@ -91,6 +96,31 @@ pub(super) fn check_vector(config: &KernelConfig, name: &str) -> Result<(), Erro
     Err(Error::KernelUnsuitable { kernel: name.to_owned(), reason })
 }
 
+/// Why the text of a kernel whose threads all sum all of K cannot say a tile policy.
+fn groups_along_k(config: &KernelConfig) -> Option<String> {
+    let groups = config.tile.k_groups;
+    (groups != 1).then(|| format!("all its threads sum all of K, K_GROUPS is {groups}"))
+}
+
+/// Refuses what the text of the split kernel cannot say: it has no tiles and so no hooks.
+pub(super) fn check_split(config: &KernelConfig, name: &str) -> Result<(), Error> {
+    let tile = &config.tile;
+    let hooks = [tile.prologue, tile.prefetch, tile.acquire, tile.release];
+    let reason = if hooks.iter().any(|actions| !actions.is_empty()) {
+        "it has no tiles, and the tile policy's hooks fill some".to_owned()
+    } else if tile.pad != 0 {
+        format!("it has no tiles to pad, PAD is {}", tile.pad)
+    } else if tile.k_tile_size != 4 * tile.k_groups {
+        format!(
+            "each group takes four steps along K in turn, K_TILE_SIZE is {} with {} groups",
+            tile.k_tile_size, tile.k_groups
+        )
+    } else {
+        return Ok(());
+    };
+    Err(Error::KernelUnsuitable { kernel: name.to_owned(), reason })
+}
+
 /// Steps along K that the vector kernel's instruction multiplies.
 const fn own_step(config: &KernelConfig) -> usize {
     if let Multiply::VectorDot4 = config.compute.multiply { 4 } else { 1 }
@@ -103,7 +133,9 @@ pub(super) fn check_cooperative(config: &KernelConfig, name: &str) -> Result<(),
     let threads = config.workgroup_threads();
     let chunks =
         [tile.block_tile_m * tile.k_tile_size / 8, tile.k_tile_size * tile.block_tile_n / 8];
-    let reason = if tile.num_buffers != 1 || tile.staging != Staging::Workgroup {
+    let reason = if let Some(reason) = groups_along_k(config) {
+        reason
+    } else if tile.num_buffers != 1 || tile.staging != Staging::Workgroup {
         "its compute policy reads one pair of tiles in workgroup memory".to_owned()
     } else if config.compute.k_step != 16 || config.compute.effective_lanes != 32 {
         format!(
@@ -145,7 +177,8 @@ fn check_vector_hooks(config: &KernelConfig, name: &str) -> Result<(), Error> {
 mod tests {
     use super::*;
     use lapidary_core::policy::{
-        RegisterPrefetch, ScalarFma, SoftwareDoubleBuffer, TileOrder, TilePolicy, VectorFma,
+        DirectSplit, RegisterPrefetch, ScalarFma, SoftwareDoubleBuffer, TileOrder, TilePolicy,
+        VectorFma,
     };
 
     /// A policy with one action in one hook.
@@ -224,5 +257,46 @@ mod tests {
             .expect_err("there is one pair")
             .to_string();
         assert!(error.contains("NUM_BUFFERS is 2"), "{error}");
+    }
+
+    /// Groups along K for a kernel that has tiles.
+    struct Grouped;
+
+    impl TilePolicy for Grouped {
+        const NAME: &'static str = "grouped";
+        const NUM_BUFFERS: usize = 1;
+        const BLOCK_TILE_M: usize = 64;
+        const BLOCK_TILE_N: usize = 64;
+        const K_TILE_SIZE: usize = 16;
+        const ORDER: TileOrder = TileOrder::KOuter;
+        const K_GROUPS: usize = 2;
+
+        fn prologue() -> &'static [TileAction] {
+            RegisterPrefetch::<64, 64, 16>::prologue()
+        }
+        fn prefetch() -> &'static [TileAction] {
+            RegisterPrefetch::<64, 64, 16>::prefetch()
+        }
+        fn acquire() -> &'static [TileAction] {
+            &[]
+        }
+        fn release() -> &'static [TileAction] {
+            RegisterPrefetch::<64, 64, 16>::release()
+        }
+    }
+
+    #[test]
+    fn groups_and_tiles_exclude_each_other() {
+        let grouped = KernelConfig::of::<Grouped, VectorFma<8, 8>>();
+        let error = check_vector(&grouped, "test").expect_err("it has one group").to_string();
+        assert!(error.contains("K_GROUPS is 2"), "{error}");
+        let error = check_split(&grouped, "test").expect_err("it has no tiles").to_string();
+        assert!(error.contains("hooks fill some"), "{error}");
+        let own = KernelConfig::of::<DirectSplit<32, 32, 8>, VectorFma<4, 4>>();
+        assert!(check_split(&own, "test").is_ok());
+        let mut other = own;
+        other.tile.k_tile_size = 16;
+        let error = check_split(&other, "test").expect_err("not a turn of all").to_string();
+        assert!(error.contains("K_TILE_SIZE is 16 with 8 groups"), "{error}");
     }
 }

@@ -41,10 +41,10 @@ pub(super) fn kernel(problem: &Problem, limits: &DeviceLimits) -> Result<Kernel,
     let wide = if few <= 4 { most } else { most.min(256) };
     let threads = if along_k { ALONG_THREADS.min(most) } else { wide };
     let team = if along_k {
-        let lanes = limits.subgroup_lanes;
-        let subgroup = lanes > 1 && threads.is_multiple_of(lanes);
+        let size = limits.subgroup_lanes;
+        let subgroup = size > 1 && threads.is_multiple_of(size);
         Team::Along {
-            threads: if subgroup { lanes } else { 32 },
+            threads: if subgroup { size } else { 32 },
             lines: if few <= 4 { 2 } else { 4 },
             subgroup,
         }
@@ -52,11 +52,12 @@ pub(super) fn kernel(problem: &Problem, limits: &DeviceLimits) -> Result<Kernel,
         let element = if few_rows { problem.b } else { problem.a };
         // At most half of the threads, so that there are groups; a power of two.
         let lanes = (ACROSS_BYTES * 8 / (4 * element.bits() as u32)).min(threads / 2);
-        Team::Across { lanes, groups: threads / lanes }
+        let groups = threads / lanes;
+        Team::Across { lanes, groups, together: (limits.subgroup_lanes / lanes).clamp(1, groups) }
     };
     let workgroup = threads;
     let (lines, k_tile) = match team {
-        Team::Across { lanes, groups } => (lanes * 4, groups * 4),
+        Team::Across { lanes, groups, .. } => (lanes * 4, groups * 4),
         Team::Along { threads, lines, .. } => (workgroup / threads * lines, threads * 4),
     };
     let way = if along_k { "along" } else { "across" };

@@ -29,6 +29,8 @@ pub struct Tuning {
     pub copy_reuse_unaligned: usize,
     /// Whether K may be cut into slices, and blocks be shared evenly.
     pub slices: bool,
+    /// Whether groups of a workgroup's threads may share out K.
+    pub groups: bool,
     /// Rows or columns up to which the skinny kernel is taken; 0 for never.
     pub skinny_lines: usize,
     /// Threads of the skinny kernel's workgroups where lines are neighbours in memory.
@@ -40,16 +42,17 @@ pub struct Tuning {
 impl Tuning {
     /// NVIDIA's Hopper class. Measured on an H200.
     pub const HOPPER: Self = Self {
-        class: "hopper",
+        class: "Hopper GPU",
         measured_on: Some("NVIDIA H200, driver 580.159.04"),
         processors: 132,
         flops: 47e12,
         bytes: 4.0e12,
-        dispatch: 2.5e-6,
+        dispatch: 3.5e-6,
         specialise_flops: 3e7,
         copy_reuse: 3072,
         copy_reuse_unaligned: 512,
         slices: true,
+        groups: true,
         skinny_lines: 16,
         skinny_threads: 1024,
         dot4: true,
@@ -83,7 +86,7 @@ impl Tuning {
     /// Devices that are programs on the CPU: compilation takes seconds and tiles save nothing, so
     /// everything beyond the plain kernels is off.
     pub const SOFTWARE: Self = Self {
-        class: "software",
+        class: "software device",
         measured_on: None,
         processors: 1,
         flops: 20e9,
@@ -93,6 +96,7 @@ impl Tuning {
         copy_reuse: usize::MAX,
         copy_reuse_unaligned: usize::MAX,
         slices: false,
+        groups: false,
         skinny_lines: 0,
         skinny_threads: 256,
         dot4: false,
@@ -127,7 +131,7 @@ mod tests {
     fn classes_have_names_of_their_own_and_say_where_they_were_measured() {
         for (index, class) in Tuning::SHIPPED.iter().enumerate() {
             assert!(Tuning::SHIPPED[..index].iter().all(|other| other.class != class.class));
-            assert_eq!(class.measured_on.is_some(), class.class == "hopper", "{}", class.class);
+            assert_eq!(class.measured_on.is_some(), class.class == "Hopper GPU", "{}", class.class);
             assert!(class.processors > 0 && class.flops > 0.0 && class.bytes > 0.0);
         }
     }

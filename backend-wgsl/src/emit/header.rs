@@ -199,17 +199,25 @@ pub(super) fn pack_output(
     text.push_str(&flag("HAS_SUM", has_sum));
     text.push_str(&epilogue_flags(traits));
     let axes = if name == "pack_rows" { "vec4<u32>" } else { "Axis" };
-    text.push_str(&sums_to_output(traits, "u32", axes, access));
+    text.push_str(&sums_to_output(traits, ["Acc", "u32"], axes, access));
     text.push_str(&slices_at(parts));
     text
 }
 
-pub(super) fn reduce(traits: &Traits, parts: Parts, groups: u32, access: Access) -> String {
+pub(super) fn reduce(
+    traits: &Traits,
+    parts: Parts,
+    groups: u32,
+    vectors: bool,
+    access: Access,
+) -> String {
     let mut text = format!("// reduce: {} -> {}\n", traits.accumulator(), traits.output);
     text.push_str(&constant("GROUPS", groups));
     text.push_str(&constant("OUTPUTS", REDUCE_THREADS / groups));
     text.push_str(&epilogue_flags(traits));
-    text.push_str(&sums_to_output(traits, "Scalar", "vec4<u32>", access));
+    let [sum, stored] = if vectors { ["vec4<Acc>", "vec4<Scalar>"] } else { ["Acc", "Scalar"] };
+    text.push_str(&constant("WIDE", if vectors { 4 } else { 1 }));
+    text.push_str(&sums_to_output(traits, [sum, stored], "vec4<u32>", access));
     text.push_str(&slices_at(parts));
     text
 }
@@ -234,11 +242,11 @@ fn slices_at(parts: Parts) -> String {
 }
 
 /// Types, parameters and bindings of a pass from raw sums to C.
-fn sums_to_output(traits: &Traits, stored: &str, axes: &str, access: Access) -> String {
+fn sums_to_output(traits: &Traits, [sum, stored]: [&str; 2], axes: &str, access: Access) -> String {
     let input = access.input();
     format!(
-        "alias Acc = {};\nalias Scalar = {};\n\n{}\
-         @group(0) @binding(0) var<storage, {input}> sums: array<Acc>;\n\
+        "alias Acc = {};\nalias Scalar = {};\nalias Sum = {sum};\n\n{}\
+         @group(0) @binding(0) var<storage, {input}> sums: array<Sum>;\n\
          @group(0) @binding(2) var<storage, read_write> c_data: array<{stored}>;\n\
          @group(0) @binding(3) var<storage, {input}> bias: array<Scalar>;\n{}",
         register_type(traits.accumulator()),
@@ -246,19 +254,6 @@ fn sums_to_output(traits: &Traits, stored: &str, axes: &str, access: Access) -> 
         params(axes),
         scales(traits, Stage::Finish, access),
     )
-}
-
-pub(super) fn pack_b(operand: ElementType, access: Access) -> String {
-    let mut text = format!("// pack_b: {operand}\n");
-    text.push_str(&lanes(operand));
-    text.push_str("alias Scalar = u32;\n\n");
-    text.push_str(&params("vec4<u32>"));
-    let input = access.input();
-    text.push_str(&format!(
-        "@group(0) @binding(1) var<storage, {input}> b_data: array<u32>;\n\
-         @group(0) @binding(2) var<storage, read_write> c_data: array<u32>;\n\n"
-    ));
-    text
 }
 
 pub(super) fn copy(

@@ -8,15 +8,17 @@
 //! access     load_a, load_b, load_a_vector, store_c
 //! epilogue   finish(acc, old, batch, row, col) with HAS_BETA, HAS_BIAS and one activation
 //! body       shaders/1_naive.wgsl … 7_generic.wgsl, pack_output.wgsl,
-//!            pack_rows.wgsl, pack_b.wgsl, copy.wgsl, reduce.wgsl; the vector and cooperative kernels are written out in Rust
+//!            pack_rows.wgsl, copy.wgsl, reduce.wgsl; the others are written out in Rust
 //! ```
 
 mod access;
 mod cooperative;
+mod direct;
 mod generic;
 mod header;
 mod place;
 mod skinny;
+mod split;
 mod vector;
 
 use lapidary_core::{Activation, ElementType};
@@ -50,7 +52,7 @@ impl Access {
 pub fn multiply(kernel: &Kernel, traits: &Traits, store: Store, access: Access) -> String {
     let fused = store == Store::Fused && kernel.slices.is_none();
     let mut text = header::multiply(kernel, traits, fused, access);
-    if !matches!(kernel.body, Body::Vector | Body::Cooperative | Body::Skinny) {
+    if !kernel.body.is_written_out() {
         text.push_str(&access::loads(traits, kernel.a, kernel.b));
     }
     let vectors = kernel.store_width == 4;
@@ -82,6 +84,7 @@ pub fn multiply(kernel: &Kernel, traits: &Traits, store: Store, access: Access) 
         Body::Vector => vector::body(kernel, traits),
         Body::Cooperative => cooperative::body(kernel, traits.b, fused),
         Body::Skinny => skinny::body(kernel, traits),
+        Body::Split => split::body(kernel, traits),
     });
     text
 }
@@ -109,12 +112,12 @@ pub fn pack_rows(traits: &Traits, parts: Parts, access: Access) -> String {
 }
 
 /// The module of the pass that adds up parts of sums with `groups` threads an output, applies the
-/// epilogue and stores 32-bit elements.
+/// epilogue and stores 32-bit elements, one after the other or where `vectors` says so four at once.
 #[must_use]
-pub fn reduce(traits: &Traits, parts: Parts, groups: u32, access: Access) -> String {
-    let mut text = header::reduce(traits, parts, groups, access);
+pub fn reduce(traits: &Traits, parts: Parts, groups: u32, vectors: bool, access: Access) -> String {
+    let mut text = header::reduce(traits, parts, groups, vectors, access);
     text.push_str(&epilogue(traits));
-    text.push_str(access::STORE_FUSED);
+    text.push_str(if vectors { access::STORE_FUSED_VECTOR } else { access::STORE_FUSED });
     text.push_str(include_str!("../../shaders/reduce.wgsl"));
     text
 }
@@ -129,12 +132,6 @@ pub fn copy(
     access: Access,
 ) -> String {
     header::copy(operand, order, lines_are_near, access) + include_str!("../../shaders/copy.wgsl")
-}
-
-/// The module that copies B into k-major order.
-#[must_use]
-pub fn pack_b(operand: ElementType, access: Access) -> String {
-    header::pack_b(operand, access) + include_str!("../../shaders/pack_b.wgsl")
 }
 
 const fn buffering(num_buffers: u32) -> &'static str {

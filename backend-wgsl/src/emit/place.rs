@@ -76,6 +76,8 @@ pub(super) struct Slice {
     sliced: bool,
     /// The sequence of strips that workgroups share.
     stream: Option<Stream>,
+    /// Whether all slices are known to have the same length.
+    even: bool,
     /// Whether K is known to consist of whole strips, slices included.
     pub(super) whole_strips: bool,
 }
@@ -88,6 +90,7 @@ impl Slice {
             k_tile: kernel.k_tile,
             sliced: kernel.slices.is_some(),
             stream: kernel.slices.and_then(|slices| slices.stream),
+            even: kernel.slices.is_some_and(|s| k == s.count.checked_mul(s.k)),
             whole_strips: k.is_some_and(|k| k.is_multiple_of(kernel.k_tile)),
         }
     }
@@ -104,10 +107,16 @@ impl Slice {
             return STREAM_OPENING.replace("{k}", &k);
         }
         if self.sliced {
+            // Slices of one length are loops of one length, which compilers write out.
+            let length = if self.even {
+                "SLICE_K".to_owned()
+            } else {
+                format!("min(SLICE_K, {k} - k_begin)")
+            };
             format!(
                 "    let at = Place(wg.z % p.batch, wg.y * BM, wg.x * BN, tid);\n    \
                  let k_begin = wg.z / p.batch * SLICE_K;\n    \
-                 let k_length = min(SLICE_K, {k} - k_begin);\n"
+                 let k_length = {length};\n"
             )
         } else {
             format!(

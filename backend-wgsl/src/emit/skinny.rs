@@ -6,7 +6,8 @@
 //!
 //! ```text
 //! across   lines are neighbours in memory:   8 threads side by side own 4 lines each; groups of 8
-//!          take every GROUPS-th quad of steps along K and add up through workgroup memory
+//!          take every GROUPS-th quad of steps along K and add up, by shuffles in a subgroup and
+//!          through workgroup memory between subgroups
 //! along    steps are neighbours in memory:   a team of threads owns LINES lines, each thread every
 //!          TEAM-th quad of steps, and the team adds up by a subgroup reduction, or without
 //!          subgroups through workgroup memory
@@ -17,11 +18,10 @@
 
 use core::fmt::{self, Write as _};
 
-use lapidary_core::ElementType;
-
 use super::access;
-use super::place::{Slice, Strides, in_vectors, times};
-use crate::decide::{Fetch, Kernel, Skinny, Team, Traits};
+use super::direct::{Side, loads, quad_loops};
+use super::place::{Slice, in_vectors, times};
+use crate::decide::{Kernel, Skinny, Team, Traits};
 
 /// The kernel's body; empty for a kernel of another kind.
 pub(super) fn body(kernel: &Kernel, traits: &Traits) -> String {
@@ -29,32 +29,14 @@ pub(super) fn body(kernel: &Kernel, traits: &Traits) -> String {
         return String::new();
     };
     let mut text = access::unpack(traits);
-    let [strides_a, strides_b] = Strides::of(kernel);
-    let a = Side {
-        name: 'a',
-        size: 'm',
-        origin: "at.row0",
-        element: traits.a,
-        fetch: kernel.a,
-        grouped: false,
-        strides: strides_a,
-    };
-    let b = Side {
-        name: 'b',
-        size: 'n',
-        origin: "at.col0",
-        element: traits.b,
-        fetch: kernel.b,
-        grouped: traits.group.is_some(),
-        strides: strides_b,
-    };
+    let [a, b] = Side::both(kernel, traits);
     let (few, many) = if skinny.few_rows { (a, b) } else { (b, a) };
     // Writing to a String cannot fail.
     let _ =
         loads(&mut text, &few).and_then(|()| loads(&mut text, &many)).and_then(|()| {
             match skinny.team {
-                Team::Across { lanes, groups } => {
-                    across(&mut text, kernel, &skinny, &few, &many, [lanes, groups])
+                Team::Across { lanes, groups, together } => {
+                    across(&mut text, kernel, &skinny, &few, &many, [lanes, groups, together])
                 }
                 Team::Along { threads, lines, subgroup } => {
                     let team = Along { threads, lines, subgroup };
@@ -63,63 +45,6 @@ pub(super) fn body(kernel: &Kernel, traits: &Traits) -> String {
             }
         });
     text
-}
-
-/// One operand.
-struct Side {
-    name: char,
-    size: char,
-    origin: &'static str,
-    element: ElementType,
-    fetch: Fetch,
-    /// Whether groups along K have scales.
-    grouped: bool,
-    strides: Strides,
-}
-
-impl Side {
-    /// Index of element (0, 0) of the matrix.
-    fn base(&self) -> String {
-        format!("p.{}_base + at.batch * {}", self.name, self.strides.batch)
-    }
-
-    /// The scale of the weights of a line at step `k`, as a factor; lines outside the matrix take the
-    /// last one's.
-    fn scale(&self, k: &str, line: &str) -> String {
-        if !self.grouped {
-            return String::new();
-        }
-        format!(" * b_scale(at.batch, {k}, min({line}, p.{} - 1u))", self.size)
-    }
-
-    /// The same for four lines from `line` on.
-    fn scales(&self, k: &str, line: &str) -> String {
-        if !self.grouped {
-            return String::new();
-        }
-        let each: Vec<_> = (0..4)
-            .map(|e| format!("b_scale(at.batch, {k}, min({line} + {e}u, p.{} - 1u))", self.size))
-            .collect();
-        format!(" * vec4<f32>({})", each.join(", "))
-    }
-}
-
-/// `a_at`, one element, and `a_four`, four neighbours along the axis that is fetched along: vector
-/// number `i`, or from element `i` on where loads are single.
-fn loads(text: &mut String, side: &Side) -> fmt::Result {
-    let Side { name, element: operand, .. } = *side;
-    let data = format!("{name}_data");
-    let element = access::element_at(operand, &data, side.fetch.width);
-    writeln!(text, "fn {name}_at(i: u32) -> Elem {{\n    return {element};\n}}\n")?;
-    let near = if side.fetch.along_k { &side.strides.k } else { &side.strides.line };
-    let four = if side.fetch.width == 4 {
-        access::four_at(operand, &data)
-    } else {
-        let elements: Vec<_> =
-            (0..4).map(|e| format!("{name}_at(i + {})", times(near, e))).collect();
-        format!("vec4<Elem>({})", elements.join(", "))
-    };
-    writeln!(text, "fn {name}_four(i: u32) -> vec4<Elem> {{\n    return {four};\n}}\n")
 }
 
 /// Four steps along K of the few side's line `r`, from step `k` on, scaled.
@@ -169,10 +94,12 @@ fn across(
     skinny: &Skinny,
     few: &Side,
     many: &Side,
-    [lanes, groups]: [u32; 2],
+    [lanes, groups, together]: [u32; 3],
 ) -> fmt::Result {
     let rows = skinny.few;
-    writeln!(text, "var<workgroup> part: array<vec4<Acc>, {}>;\n", lanes * groups)?;
+    // Sums of a line that meet in workgroup memory.
+    let parts = groups / together;
+    writeln!(text, "var<workgroup> part: array<vec4<Acc>, {}>;\n", lanes * parts)?;
     opening(text, kernel, few)?;
     let Side { name, size, origin, strides, .. } = many;
     writeln!(
@@ -180,8 +107,7 @@ fn across(
         "    let lane = tid % {lanes}u;\n    let group = tid / {lanes}u;\n    \
          let line = {origin} + lane * 4u;"
     )?;
-    // Lines outside the matrix read the last vector inside; single loads are clamped one by one. A
-    // packed B has its vectors along K, whatever the plan's B had: its elements are taken singly.
+    // Lines outside the matrix read the last vector inside; single loads are clamped one by one.
     let vectors = many.fetch.width == 4 && !many.fetch.along_k;
     if vectors {
         writeln!(
@@ -247,12 +173,20 @@ fn across(
     }
     writeln!(text, "    }}")?;
     for r in 0..rows {
-        writeln!(text, "    workgroupBarrier();\n    part[tid] = c_{r};")?;
+        for step in (0..together.ilog2()).map(|power| lanes << power) {
+            writeln!(text, "    c_{r} += subgroupShuffleXor(c_{r}, {step}u);")?;
+        }
+        // The first group of a subgroup has the sums of all of them.
         writeln!(
             text,
-            "    for (var half = {}u; half > 0u; half /= 2u) {{\n        workgroupBarrier();\n        \
-             if (group < half) {{\n            part[tid] += part[tid + half * {lanes}u];\n        }}\n    }}",
-            groups / 2
+            "    workgroupBarrier();\n    \
+             if (group % {together}u == 0u) {{\n        \
+             part[group / {together}u * {lanes}u + lane] = c_{r};\n    }}\n    \
+             workgroupBarrier();\n    \
+             for (var half = {}u; half > 0u; half /= 2u) {{\n        \
+             if (group < half) {{\n            part[tid] += part[tid + half * {lanes}u];\n        }}\n        \
+             workgroupBarrier();\n    }}",
+            parts / 2
         )?;
         writeln!(text, "    if (group == 0u) {{")?;
         for (e, lane) in ["x", "y", "z", "w"].into_iter().enumerate() {
@@ -272,28 +206,6 @@ fn across(
 /// Row and column of C for a line of the few and one of the many.
 fn place<'t>(skinny: &Skinny, few: &'t str, many: &'t str) -> (&'t str, &'t str) {
     if skinny.few_rows { (few, many) } else { (many, few) }
-}
-
-/// The loops over quads: `flight` of them at a time, then one at a time; `rest` is the first step
-/// that belongs to no quad.
-fn quad_loops(
-    text: &mut String,
-    stride: u32,
-    flight: u32,
-    first: &str,
-    mut body: impl FnMut(&mut String, &str, u32) -> fmt::Result,
-) -> fmt::Result {
-    let round = stride * flight;
-    writeln!(
-        text,
-        "    let whole = k_begin + k_length / {round}u * {round}u;\n    \
-         let rest = k_begin + k_length / 4u * 4u;\n    \
-         for (var k = k_begin + {first} * 4u; k < whole; k += {round}u) {{"
-    )?;
-    body(text, "        ", flight)?;
-    writeln!(text, "    }}\n    for (var k = whole + {first} * 4u; k < rest; k += {stride}u) {{")?;
-    body(text, "        ", 1)?;
-    writeln!(text, "    }}")
 }
 
 /// How a team shares lines along K.

@@ -278,7 +278,8 @@ fn loads(text: &mut String, kernel: &Kernel, side: &Side) -> fmt::Result {
     writeln!(text, "}}\n")
 }
 
-fn store_quad(text: &mut String, kernel: &Kernel) -> fmt::Result {
+/// `store_quad`: four neighbours of a row, those of them that are inside C.
+pub(super) fn store_quad(text: &mut String, kernel: &Kernel) -> fmt::Result {
     writeln!(
         text,
         "fn store_quad(batch: u32, row: u32, col: u32, inside: bool, acc: vec4<Acc>) {{"

@@ -37,7 +37,7 @@ pub struct Winner {
     pub compared: usize,
 }
 
-/// Why a measurement was not kept.
+/// Why a measurement, or a compiled kernel, was not kept.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CacheError {
@@ -76,6 +76,12 @@ impl TuneCache {
     #[must_use]
     pub fn at(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into() }
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// The file for a device.

@@ -1,5 +1,6 @@
 //! What the tuner tries, as plain data.
 
+use lapidary_core::policy::Staging;
 use lapidary_core::{ElementType, KernelChoice, PlanOptions, Problem};
 
 use crate::decide::{BlockRow, cooperative_blocks, dot4_blocks, float_blocks, integer_blocks};
@@ -63,7 +64,8 @@ pub fn candidates(problem: &Problem) -> Vec<Candidate> {
             all.push(block.clone().k_slices(slices).copies([false, false]));
         }
         // As many workgroups as fill a device of 64 or 128 processors once.
-        if row.config.compute.multiply.is_vector() && count > 1 && problem.k >= 2 * LEAST_SLICE {
+        let tiled = tile.staging == Staging::Workgroup && row.config.compute.multiply.is_vector();
+        if tiled && count > 1 && problem.k >= 2 * LEAST_SLICE {
             for workgroups in [64, 132].map(|processors| processors * row.resident) {
                 let config = row.config;
                 all.push(PlanOptions::kernel(KernelChoice::StreamK { config, workgroups }));

@@ -88,6 +88,16 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DEVICE")]
     pub(super) device: Option<String>,
 
+    /// Share the product between these devices of the WGSL backend, each its columns of C: indices of
+    /// `lapidary devices` with commas between them, or all
+    #[arg(long, value_name = "LIST", value_parser = Shared::parse, conflicts_with = "device")]
+    pub(super) devices: Option<Shared>,
+
+    /// Hold at most this much memory of a WGSL device at once, in bytes or as 512M or 4G, and stream the
+    /// product through it; by default products are streamed where the device refuses to hold them
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    pub(super) memory: Option<u64>,
+
     /// Compare C with a float64 product and fail if an element is off by more than its error bound
     #[arg(long)]
     pub(super) check: bool,
@@ -129,6 +139,45 @@ pub(super) enum Quantize {
     I8,
 }
 
+/// Devices that share a product.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Shared {
+    /// All that share with profit.
+    All,
+    /// These.
+    Some(Vec<usize>),
+}
+
+impl Shared {
+    fn parse(text: &str) -> Result<Self, String> {
+        if text == "all" {
+            return Ok(Self::All);
+        }
+        let indices = text.split(',').map(|index| index.trim().parse());
+        let indices: Result<Vec<usize>, _> = indices.collect();
+        indices
+            .map(Self::Some)
+            .map_err(|_| "expected all, or numbers with commas between them".to_owned())
+    }
+}
+
+/// Reads a size in bytes, in units of 2¹⁰ (K), 2²⁰ (M) or 2³⁰ (G) if one is given.
+fn bytes(text: &str) -> Result<u64, String> {
+    let (digits, shift) = match text.strip_suffix(['K', 'k', 'M', 'm', 'G', 'g']) {
+        None => (text, 0),
+        Some(digits) => match text.as_bytes().last() {
+            Some(b'K' | b'k') => (digits, 10),
+            Some(b'M' | b'm') => (digits, 20),
+            _ => (digits, 30),
+        },
+    };
+    let number = digits.parse::<u64>().ok();
+    number
+        .and_then(|number| number.checked_mul(1 << shift))
+        .filter(|&bytes| bytes > 0)
+        .ok_or_else(|| "expected a number of bytes above 0, as 500000, 64K, 512M or 4G".to_owned())
+}
+
 fn activation() -> impl TypedValueParser<Value = Activation> {
     PossibleValuesParser::new(Activation::ALL.map(Activation::name)).map(|name| {
         Activation::ALL.into_iter().find(|known| known.name() == name).unwrap_or_default()
@@ -145,4 +194,27 @@ pub(crate) fn element(
             .find(|known| known.name() == name)
             .ok_or_else(|| format!("unknown element type {name}"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_lists_are_read_or_refused() {
+        for (text, expected) in
+            [("1", 1), ("500000", 500_000), ("64K", 1 << 16), ("512M", 1 << 29), ("4g", 4 << 30)]
+        {
+            assert_eq!(bytes(text), Ok(expected));
+        }
+        for text in ["", "0", "0G", "G", "-1", "1.5G", "4T", "99999999999999999999", "17179869184G"]
+        {
+            assert!(bytes(text).is_err(), "{text}");
+        }
+        assert_eq!(Shared::parse("all"), Ok(Shared::All));
+        assert_eq!(Shared::parse("0, 2,0"), Ok(Shared::Some(vec![0, 2, 0])));
+        for text in ["", "0,", "every", "-1"] {
+            assert!(Shared::parse(text).is_err(), "{text}");
+        }
+    }
 }

@@ -1,13 +1,13 @@
 //! Chooses what computes a product, and says why.
 
 use lapidary_core::{
-    Backend, Cpu, DeviceInfo, ElementType, Error, Gemm, KernelChoice, Operands, Output,
+    Backend, Cpu, DeviceInfo, Devices, ElementType, Error, Gemm, KernelChoice, Operands, Output,
     PlanOptions, Problem,
 };
 use lapidary_hip::Hip;
 use lapidary_wgsl::{AdapterChoice, Wgsl};
 
-use super::arguments::{Arguments, BackendChoice};
+use super::arguments::{Arguments, BackendChoice, Shared};
 use crate::failure::Failure;
 use crate::hip;
 use crate::progress::Parts;
@@ -22,6 +22,7 @@ pub(super) struct Chosen {
 enum Device {
     Cpu(Cpu),
     Wgsl(Wgsl),
+    Shared(Devices<Wgsl>),
     Hip(Hip),
 }
 
@@ -35,6 +36,13 @@ pub(super) fn hip(arguments: &Arguments) -> Result<Option<Hip>, Failure> {
         (BackendChoice::Hip, _) | (BackendChoice::Auto, Some(_)) => {}
         (_, None) => return Ok(None),
         (_, Some(_)) => return Err(Failure::EmulateOption),
+    }
+    for (option, given) in
+        [("--devices", arguments.devices.is_some()), ("--memory", arguments.memory.is_some())]
+    {
+        if given {
+            return Err(Failure::WgslOption { option });
+        }
     }
     let index = match &arguments.device {
         None => None,
@@ -65,10 +73,14 @@ impl Chosen {
             };
             return Ok(Self { device: Device::Hip(device), reason: reason.to_owned() });
         }
-        let needs_gpu =
-            [("--step", arguments.step.is_some()), ("--device", arguments.device.is_some())]
-                .into_iter()
-                .find_map(|(option, given)| given.then_some(option));
+        let needs_gpu = [
+            ("--step", arguments.step.is_some()),
+            ("--device", arguments.device.is_some()),
+            ("--devices", arguments.devices.is_some()),
+            ("--memory", arguments.memory.is_some()),
+        ]
+        .into_iter()
+        .find_map(|(option, given)| given.then_some(option));
         match (arguments.backend, needs_gpu) {
             (BackendChoice::Cpu, Some(option)) => Err(Failure::GpuOption { option }),
             (BackendChoice::Cpu, None) => Ok(Self::cpu("asked for by --backend")),
@@ -88,6 +100,15 @@ impl Chosen {
 
     fn wgsl(arguments: &Arguments, reason: &str) -> Result<Self, Failure> {
         let mut options = tune::options();
+        options.memory_budget = arguments.memory;
+        if let Some(devices) = &arguments.devices {
+            let adapters = match devices {
+                Shared::All => None,
+                Shared::Some(indices) => Some(&indices[..]),
+            };
+            let device = Device::Shared(Wgsl::share(&options, adapters)?);
+            return Ok(Self { device, reason: reason.to_owned() });
+        }
         if let Some(device) = &arguments.device {
             options = options.adapter(AdapterChoice::parse(device));
         }
@@ -135,6 +156,12 @@ impl Chosen {
         match &self.device {
             Device::Cpu(device) => multiply_on(device, problem, operands, &options),
             Device::Wgsl(device) => multiply_on(device, problem, operands, &options),
+            Device::Shared(devices) => {
+                let bar = Parts::new("product");
+                devices.run(problem, operands, &options, &|progress| {
+                    bar.update(progress.done, progress.total);
+                })
+            }
             Device::Hip(device) => multiply_on(device, problem, operands, &options),
         }
     }
@@ -144,6 +171,13 @@ impl Chosen {
         match &self.device {
             Device::Cpu(device) => device.info(),
             Device::Wgsl(device) => device.info(),
+            Device::Shared(devices) => {
+                let all: Vec<_> = devices.iter().map(Backend::info).collect();
+                let join = |of: fn(&DeviceInfo) -> &str| {
+                    all.iter().map(of).collect::<Vec<_>>().join(" + ")
+                };
+                DeviceInfo::new("wgsl", join(|info| &info.name), join(|info| &info.driver))
+            }
             Device::Hip(device) => device.info(),
         }
     }
@@ -155,7 +189,7 @@ impl Chosen {
 
     /// Whether results that a NaN or infinity reaches are specified.
     pub(super) fn specifies_non_finite(&self) -> bool {
-        !matches!(self.device, Device::Wgsl(_))
+        !matches!(self.device, Device::Wgsl(_) | Device::Shared(_))
     }
 }
 

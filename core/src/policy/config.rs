@@ -30,6 +30,8 @@ pub struct TileConfig {
     pub order: TileOrder,
     /// Unused elements between one line of a tile and the next.
     pub pad: usize,
+    /// Groups of threads that each sum their own steps along K.
+    pub k_groups: usize,
     /// Actions before the loop.
     pub prologue: &'static [TileAction],
     /// Actions at the top of an iteration.
@@ -108,6 +110,10 @@ impl KernelConfig {
                 "K_TILE_SIZE must not be zero: the loop over K advances by it"
             );
             assert!(
+                T::K_GROUPS == 1 || (T::K_GROUPS > 0 && T::K_GROUPS.is_multiple_of(2)),
+                "K_GROUPS must be 1 or even: half of the groups along K hands its sums to the other"
+            );
+            assert!(
                 C::THREAD_TILE_M > 0 && C::THREAD_TILE_N > 0,
                 "THREAD_TILE_M and THREAD_TILE_N must not be zero: a thread computes at least one output"
             );
@@ -166,7 +172,9 @@ impl KernelConfig {
                 "BLOCK_TILE_N must be a multiple of THREAD_TILE_N: whole thread tiles cover the block"
             );
             assert!(
-                (T::BLOCK_TILE_M / C::THREAD_TILE_M) * (T::BLOCK_TILE_N / C::THREAD_TILE_N)
+                (T::BLOCK_TILE_M / C::THREAD_TILE_M)
+                    * (T::BLOCK_TILE_N / C::THREAD_TILE_N)
+                    * T::K_GROUPS
                     <= MAX_WORKGROUP_INVOCATIONS,
                 "a workgroup may not have more than 1024 invocations: use larger thread tiles or smaller blocks"
             );
@@ -182,6 +190,7 @@ impl KernelConfig {
                 staging: T::STAGING,
                 order: T::ORDER,
                 pad: T::PAD,
+                k_groups: T::K_GROUPS,
                 prologue: T::prologue(),
                 prefetch: T::prefetch(),
                 acquire: T::acquire(),
@@ -200,10 +209,12 @@ impl KernelConfig {
         }
     }
 
-    /// Threads of a workgroup: one for each thread tile of the block tile.
+    /// Threads of a workgroup: one for each thread tile of the block tile, in each group along K.
     #[must_use]
     pub const fn workgroup_threads(&self) -> usize {
-        self.threads_n() * (self.tile.block_tile_m / self.compute.thread_tile_m)
+        self.threads_n()
+            * (self.tile.block_tile_m / self.compute.thread_tile_m)
+            * self.tile.k_groups
     }
 
     /// Threads along N.
@@ -215,7 +226,8 @@ impl KernelConfig {
     /// Bytes of workgroup memory: NUM_BUFFERS pairs of tiles of the fragments' element type, each line
     /// PAD elements longer than it has elements; 0 for direct loads (a backend whose direct loads fill
     /// tiles counts those itself). Integers packed by fours take a quarter. Lines that cooperative
-    /// matrices read are padded by as many bytes as lines of f32.
+    /// matrices read are padded by as many bytes as lines of f32. Groups along K need room for the sums
+    /// of half of them instead.
     #[must_use]
     pub const fn workgroup_bytes(&self) -> usize {
         let tile = &self.tile;
@@ -223,6 +235,9 @@ impl KernelConfig {
         if let Multiply::CooperativeMatrix = self.compute.multiply {
             let pad = 2 * tile.pad;
             return tile.num_buffers * 2 * (m * (k + pad) + k * (n + pad));
+        }
+        if tile.k_groups > 1 {
+            return tile.k_groups / 2 * m * n * self.compute.accumulator.size();
         }
         let packed = if let Multiply::VectorDot4 = self.compute.multiply { 4 } else { 1 };
         let k = k / packed;

@@ -31,6 +31,6 @@ pub use compute::{
 };
 pub use config::{ComputeConfig, KernelConfig, TileConfig};
 pub use tile::{
-    DirectLoad, RegisterPrefetch, SingleBuffer, SoftwareDoubleBuffer, Staging, Strip, TileAction,
-    TileOrder, TilePolicy,
+    DirectLoad, DirectSplit, RegisterPrefetch, SingleBuffer, SoftwareDoubleBuffer, Staging, Strip,
+    TileAction, TileOrder, TilePolicy,
 };

@@ -71,6 +71,9 @@ pub trait TilePolicy: 'static {
     /// Elements between one line of a tile and the next that hold nothing, so that lines start in
     /// different banks.
     const PAD: usize = 0;
+    /// Groups of threads that each compute the whole block from their own steps along K, and add up at
+    /// the end.
+    const K_GROUPS: usize = 1;
 
     /// Before the loop over strips.
     fn prologue() -> &'static [TileAction];
@@ -209,5 +212,39 @@ impl<const BM: usize, const BN: usize, const KT: usize> TilePolicy
     }
     fn release() -> &'static [TileAction] {
         &[TileAction::Barrier, TileAction::Commit(Strip::Next), TileAction::Barrier]
+    }
+}
+
+/// No tiles, and K shared out: `GROUPS` groups of threads each take every `GROUPS`-th quad of steps
+/// along K straight from global memory, and add up through workgroup memory. Nobody waits for anybody
+/// before the end, which is what small matrices want.
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(clippy::exhaustive_structs, reason = "a zero-sized policy tag")]
+pub struct DirectSplit<const BM: usize, const BN: usize, const GROUPS: usize>;
+
+impl<const BM: usize, const BN: usize, const GROUPS: usize> TilePolicy
+    for DirectSplit<BM, BN, GROUPS>
+{
+    const NAME: &'static str = "direct-split";
+    const NUM_BUFFERS: usize = 1;
+    const BLOCK_TILE_M: usize = BM;
+    const BLOCK_TILE_N: usize = BN;
+    const K_TILE_SIZE: usize = 4 * GROUPS;
+    const LOAD_WIDTH: usize = 4;
+    const STAGING: Staging = Staging::Direct;
+    const ORDER: TileOrder = TileOrder::KOuter;
+    const K_GROUPS: usize = GROUPS;
+
+    fn prologue() -> &'static [TileAction] {
+        &[]
+    }
+    fn prefetch() -> &'static [TileAction] {
+        &[]
+    }
+    fn acquire() -> &'static [TileAction] {
+        &[]
+    }
+    fn release() -> &'static [TileAction] {
+        &[]
     }
 }
