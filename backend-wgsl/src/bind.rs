@@ -3,7 +3,7 @@
 use lapidary_core::{Error, Layout, Placement, Problem, Shape, Tensor, TensorSlice};
 
 use crate::decide::{
-    self, COPY_TILE, Chunk, Kernel, Reads, Stage, Store, Vector, bands, pack_workgroups,
+    self, COPY_TILE, Chunk, Kernel, Pass, Reads, Stage, Store, Vector, bands, pack_workgroups,
     reduce_workgroups,
 };
 use crate::device::Wgsl;
@@ -245,7 +245,7 @@ impl Wgsl {
         let lines_are_near = layout.row_stride.unsigned_abs() < layout.col_stride.unsigned_abs();
         let access = Access::ReadOnlyInputs;
         let text = emit::copy(source.tensor.element(), copy.order, lines_are_near, access);
-        let pipeline = self.inner.pipeline("copy", text, access, 0)?;
+        let pipeline = self.inner.pipeline(Pass::Copy(copy.order).name(), text, access, 0)?;
         let bands = bands(&copy, lines, problem.k, self.inner.limits.workgroups_per_axis);
         bands
             .into_iter()

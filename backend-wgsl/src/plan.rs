@@ -9,7 +9,7 @@ use lapidary_core::{
 };
 
 use crate::bind::{Source, Vectors};
-use crate::decide::{self, Body, Decision, Kernel, OperandCopy, Reads, Stage, Store};
+use crate::decide::{self, Body, Decision, Kernel, OperandCopy, Pass, Reads, Stage, Store};
 use crate::deep::Deep;
 use crate::device::Wgsl;
 use crate::emit::{self, Access};
@@ -252,17 +252,17 @@ impl Wgsl {
     ) -> Result<Option<wgpu::ComputePipeline>, Error> {
         let Decision { traits, store, .. } = &plan.decision;
         let parts = plan.decision.parts();
-        let (label, source) = match store {
+        let (pass, source) = match store {
             Store::Fused if parts.most == 1 => return Ok(None),
             Store::Fused => {
                 let groups = plan.decision.reduce_groups(rows);
-                ("reduce", emit::reduce(traits, parts, groups, rows, access))
+                (Pass::reduce(rows), emit::reduce(traits, parts, groups, rows, access))
             }
-            Store::Packed if rows => ("pack_rows", emit::pack_rows(traits, parts, access)),
-            _ => ("pack_output", emit::pack_output(traits, parts, *store, access)),
+            Store::Packed if rows => (Pass::PackRows, emit::pack_rows(traits, parts, access)),
+            _ => (Pass::PackOutput, emit::pack_output(traits, parts, *store, access)),
         };
         let further = decide::further(traits, Stage::Finish);
-        self.inner.pipeline(label, source, access, further).map(Some)
+        self.inner.pipeline(pass.name(), source, access, further).map(Some)
     }
 
     /// The plan of the same product with B packed, made where it is first needed.

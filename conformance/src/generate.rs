@@ -53,6 +53,16 @@ const LAYOUTS: [[Arrangement; 3]; 13] = {
     ]
 };
 
+/// Pieces of K and copies of A and B that are asked for in turn where a kernel has them.
+const WAYS: [(Option<usize>, Option<[bool; 2]>); 6] = [
+    (None, None),
+    (Some(2), None),
+    (None, Some([true, false])),
+    (Some(3), Some([true, true])),
+    (None, Some([false, true])),
+    (Some(4), Some([false, false])),
+];
+
 /// Epilogues: alpha, beta, bias, scales of rows and columns, activation.
 const EPILOGUES: [(f64, f64, bool, bool, Activation); 11] = {
     use Activation as A;
@@ -182,6 +192,10 @@ pub fn generate(adapter: &dyn Adapter, count: usize, per_build: usize, seed: u64
     // A round gives every build `per_build` items; the first covers all builds.
     while items.len() < count && turn < 64 * builds.len().max(1) {
         let build = builds[turn % builds.len()];
+        let way = match adapter.has_ways(&build.kernel) {
+            true => WAYS[turn % WAYS.len()],
+            false => WAYS[0],
+        };
         // Where a layout is compiled for, a build has one of them and all shapes.
         let layout = turn * 5 % LAYOUTS.len();
         let places = |index: usize| match adapter.compiles_for_layouts() {
@@ -199,7 +213,7 @@ pub fn generate(adapter: &dyn Adapter, count: usize, per_build: usize, seed: u64
                     }
                     false => (place + skip) % total,
                 };
-                let item = compose(adapter, build, place, items.len())?;
+                let item = compose(adapter, build, way, place, items.len())?;
                 seen.insert(item.class()).then_some(item)
             });
             items.extend(item);
@@ -213,7 +227,13 @@ pub fn generate(adapter: &dyn Adapter, count: usize, per_build: usize, seed: u64
 }
 
 /// Build `build` at shape and layout number `place`; `None` if it cannot be had.
-fn compose(adapter: &dyn Adapter, build: Build, place: usize, index: usize) -> Option<Item> {
+fn compose(
+    adapter: &dyn Adapter,
+    build: Build,
+    way: (Option<usize>, Option<[bool; 2]>),
+    place: usize,
+    index: usize,
+) -> Option<Item> {
     let class = ShapeClass::ALL[place % ShapeClass::ALL.len()];
     let layouts = LAYOUTS[place / ShapeClass::ALL.len()];
     let nothing = matches!(class, ShapeClass::Empty | ShapeClass::NoProduct);
@@ -229,6 +249,7 @@ fn compose(adapter: &dyn Adapter, build: Build, place: usize, index: usize) -> O
     let mut spec = Spec::new(String::new(), "pairwise", shape);
     spec.set_types(build.types);
     spec.layouts = layouts;
+    (spec.k_slices, spec.copies) = way;
     if !set_epilogue(&mut spec, build.epilogue, adapter.has_scales()) {
         return None;
     }
@@ -264,12 +285,13 @@ fn compose(adapter: &dyn Adapter, build: Build, place: usize, index: usize) -> O
     let batch = if spec.batch > 1 { format!("b{}.", spec.batch) } else { String::new() };
     let [m, n, k] = spec.shape;
     spec.name = format!(
-        "{}.{}.{batch}{m}x{n}x{k}.{}.{}{}",
+        "{}.{}.{batch}{m}x{n}x{k}.{}.{}{}{}",
         spec.type_name(),
         class.name(),
         spec.layout_name(),
         spec.epilogue_name(),
         if spec.route == Route::Device { String::new() } else { format!(".{}", spec.route.name()) },
+        spec.way_name(),
     );
     Some(Item { spec, kernel: build.kernel })
 }

@@ -65,6 +65,8 @@ fn candidates(spec: &Spec) -> Vec<Spec> {
     add(&|s| s.batch = s.batch.min(1));
     add(&|s| s.layouts = [Arrangement::Dense; 3]);
     add(&|s| s.route = Route::Device);
+    add(&|s| s.k_slices = None);
+    add(&|s| s.copies = None);
     for axis in 0..3 {
         let unit = if axis == 2 && Types::of_spec(spec).in_blocks() { 32 } else { 1 };
         add(&|s| {

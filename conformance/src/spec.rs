@@ -140,6 +140,13 @@ pub struct Spec {
     /// Which way into the library it takes.
     #[serde(default, skip_serializing_if = "is_default")]
     pub route: Route,
+    /// Pieces that K is cut into, where the backend and the kernel can; the backend's choice if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub k_slices: Option<usize>,
+    /// Whether A and B are copied first, where the backend and the kernel can; the backend's choice if
+    /// absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copies: Option<[bool; 2]>,
     /// Only these backends, by name; all of them if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub backends: Vec<String>,
@@ -168,6 +175,8 @@ impl Spec {
             block_scales: false,
             b_group: None,
             route: Route::Device,
+            k_slices: None,
+            copies: None,
             backends: Vec::new(),
             kernel: None,
         }
@@ -211,14 +220,34 @@ impl Spec {
     #[must_use]
     pub fn class(&self) -> String {
         format!(
-            "{}{} {} {} {} {}",
+            "{}{} {} {} {} {}{}",
             ShapeClass::of(self.shape).name(),
             if self.batch > 1 { " batched" } else { "" },
             self.type_name(),
             self.layout_name(),
             self.epilogue_name(),
             self.route.name(),
+            self.way_name(),
         )
+    }
+
+    /// What is asked of the plan besides the kernel, in one word with a point before it; empty if
+    /// nothing is.
+    #[must_use]
+    pub fn way_name(&self) -> String {
+        let mut name = String::new();
+        if let Some(slices) = self.k_slices {
+            name.push_str(&format!(".slices{slices}"));
+        }
+        if let Some(copies) = self.copies {
+            name.push_str(match copies {
+                [false, false] => ".in-place",
+                [true, false] => ".copied-a",
+                [false, true] => ".copied-b",
+                [true, true] => ".copied",
+            });
+        }
+        name
     }
 
     /// The element types in one word.

@@ -101,6 +101,7 @@ pub fn run(
     items.extend(generate(adapter, share.cases, share.per_build, options.seed));
     items.retain(|item| options.keeps(item));
     let mut report = BackendReport::new(adapter);
+    report.partial = options.filter.is_some() || !options.tiers.is_empty();
     let tiers = [Tier::Exact, Tier::Statistical, Tier::WorstCase];
     if tiers.into_iter().any(|tier| options.has(tier)) {
         cases(adapter, options, &items, progress, &mut report);
@@ -201,6 +202,9 @@ fn cases(
         let kernel = report.kernels.entry(name).or_default();
         kernel.cases += 1;
         kernel.metrics.merge(&outcome.metrics);
+        for pass in outcome.passes {
+            *report.passes.entry(pass.to_owned()).or_default() += 1;
+        }
         match outcome.verdict {
             Verdict::Passed => kernel.passed += 1,
             Verdict::Refused(refusal) => {
@@ -319,14 +323,35 @@ pub fn data_seed(seed: u64, spec: &Spec) -> u64 {
     })
 }
 
-/// Kernels that exist and did not run: `names` as [`Adapter::kernel_names`] gives them.
+/// Whether `name`, as [`Adapter::kernel_names`] gives it, stands for `kernel`.
+fn stands_for(name: &str, kernel: &str) -> bool {
+    match name.strip_suffix('*') {
+        Some(start) => kernel.starts_with(start),
+        None => kernel == name,
+    }
+}
+
+/// Names that stand for nothing that ran: what exists and did not run.
 pub(crate) fn missing(names: &[String], ran: &BTreeSet<&str>) -> Vec<String> {
-    names
-        .iter()
-        .filter(|name| match name.strip_suffix('*') {
-            Some(start) => !ran.iter().any(|kernel| kernel.starts_with(start)),
-            None => !ran.contains(name.as_str()),
-        })
-        .cloned()
-        .collect()
+    let idle = |name: &&String| !ran.iter().any(|kernel| stands_for(name, kernel));
+    names.iter().filter(idle).cloned().collect()
+}
+
+/// What ran and has no name: kernels that the adapter does not know of.
+pub(crate) fn unlisted(names: &[String], ran: &BTreeSet<&str>) -> Vec<String> {
+    let unknown = |kernel: &&&str| !names.iter().any(|name| stands_for(name, kernel));
+    ran.iter().filter(unknown).map(|&kernel| kernel.to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_that_did_not_run_and_kernels_without_a_name_are_told_apart() {
+        let names = ["plain", "row *", "idle"].map(str::to_owned);
+        let ran = BTreeSet::from(["plain", "row 1x64", "new"]);
+        assert_eq!(missing(&names, &ran), ["idle"]);
+        assert_eq!(unlisted(&names, &ran), ["new"]);
+    }
 }

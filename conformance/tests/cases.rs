@@ -85,6 +85,7 @@ fn the_cpu_backend_passes_and_the_report_has_its_figures() {
     assert!(part.failures.is_empty(), "{:#?}", part.failures);
     assert!(part.distinct >= 250 && part.special.iter().all(|seen| seen.as_ieee));
     assert!(part.codes.iter().all(|codes| codes.count == codes.right), "every code and tie");
+    assert!(part.passed(), "not run {:?}, not listed {:?}", part.missing, part.unlisted);
     report.backends.push(part);
     assert!(report.passed());
     let json = serde_json::to_value(&report).expect("JSON");

@@ -56,6 +56,9 @@ pub struct PlanSummary {
     pub reason: String,
     /// What the kernel had to give up or add (a smaller K strip, a second pass, several dispatches).
     pub notes: Vec<String>,
+    /// Passes that run besides the kernel, by name, in their order: copies of operands before it, what
+    /// adds up or stores its sums after it.
+    pub passes: Vec<&'static str>,
     /// Workgroups of each dispatch, x, y, z.
     pub dispatches: Vec<[u32; 3]>,
     /// Threads of a workgroup.
@@ -82,6 +85,7 @@ impl PlanSummary {
             kernel: kernel.into(),
             reason: reason.into(),
             notes: Vec::new(),
+            passes: Vec::new(),
             dispatches: Vec::new(),
             workgroup_threads: 0,
             block_tile: [0; 2],

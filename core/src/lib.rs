@@ -105,7 +105,7 @@ pub use backend::{
     Args, BOperand, Backend, DeviceInfo, PlanOptions, PlanSummary, Progress, Tensor, TensorSlice,
 };
 #[cfg(feature = "cpu")]
-pub use cpu::{Cpu, CpuPackedB, CpuPlan, CpuTensor};
+pub use cpu::{Cpu, CpuKernel, CpuPackedB, CpuPlan, CpuSums, CpuTensor};
 pub use devices::Devices;
 pub use element::{Element, ElementType};
 pub use epilogue::{Activation, SQRT_2_OVER_PI};

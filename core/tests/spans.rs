@@ -55,7 +55,7 @@ fn a_product_opens_a_plan_and_a_dispatch_span() {
         own,
         [
             "plan m=3 n=4 k=5 kernel=auto device=\"cpu\"",
-            "dispatch m=3 n=4 k=5 kernel=cpu_blocked_64x64 device=\"cpu\""
+            "dispatch m=3 n=4 k=5 kernel=cpu_in_place_f32 device=\"cpu\""
         ]
     );
 }

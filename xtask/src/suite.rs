@@ -1,5 +1,7 @@
 //! `cargo xtask test`: every check there is.
 
+use std::process::{Command, Stdio};
+
 use crate::Options;
 use crate::hip;
 use crate::llvm;
@@ -44,6 +46,15 @@ const LINKED: (&str, &str) = (
      -- --show-output library",
 );
 
+/// Views, layouts, validation and quantisation of the core, without undefined behaviour: what needs
+/// minutes in an interpreter is left out, and so is the CPU backend, whose vector instructions it does
+/// not know.
+const MIRI: (&str, &str) = (
+    "Miri",
+    "run nightly cargo miri test -p lapidary-core --no-default-features --lib \
+     -- view:: quantize:: layout:: operands:: problem:: --skip bounds_agree_with_enumeration",
+);
+
 /// Set where the HIP runtime is known to be there: its absence is then a failure, no reason to skip.
 const REQUIRE_HIP: (&str, &str) = ("LAPIDARY_REQUIRE_HIP_LIBRARY", "1");
 
@@ -52,7 +63,7 @@ pub(crate) fn run(options: Options) -> bool {
     let titles = [VULKAN, LLVM, HIP]
         .into_iter()
         .chain(CHECKS.map(|(title, _)| title))
-        .chain([TESTS.0, LINKED.0])
+        .chain([TESTS.0, LINKED.0, MIRI.0])
         .collect::<Vec<_>>();
     let mut runner = Runner::new(&titles);
     let device = runner.step(VULKAN, || vulkan::ensure(Wanted::Any, !options.no_install));
@@ -74,6 +85,7 @@ pub(crate) fn run(options: Options) -> bool {
         runner::run_tests(&mut command, &mut skips)
     });
     runner.step(LINKED.0, || run_linked(&hip));
+    let miri = runner.step(MIRI.0, run_miri);
 
     let mut notes = Vec::new();
     if let Outcome::Skipped(why) = device {
@@ -84,6 +96,9 @@ pub(crate) fn run(options: Options) -> bool {
     }
     if let Outcome::Skipped(why) = hip {
         notes.push(format!("the ROCm tests had no HIP runtime: {why}"));
+    }
+    if let Outcome::Skipped(why) = miri {
+        notes.push(format!("nothing ran under Miri: {why}"));
     }
     skips.sort();
     notes.push(format!("tests that skipped something: {}", skips.len()));
@@ -109,6 +124,29 @@ fn run_linked(hip: &Outcome) -> Outcome {
     let mut command = cargo(&words(LINKED.1));
     command.env("LD_LIBRARY_PATH", root.join("lib")).env("HIP_PATH", &root);
     runner::run(command.env(REQUIRE_HIP.0, REQUIRE_HIP.1))
+}
+
+/// Runs the tests under Miri where a nightly toolchain has it and can build the standard library for it.
+fn run_miri() -> Outcome {
+    let nightly = |line: &str| {
+        let mut command = Command::new("rustup");
+        command.args(words(line)).current_dir(crate::root());
+        command
+    };
+    for (line, why) in [
+        ("run nightly cargo miri --version", "Miri is not installed"),
+        ("run nightly cargo miri setup", "its standard library cannot be built"),
+    ] {
+        let mut command = nightly(line);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        if !command.status().is_ok_and(|status| status.success()) {
+            return Outcome::Skipped(why.to_owned());
+        }
+    }
+    // Property tests look for the file of their earlier failures, and take fewer examples here.
+    let mut command = nightly(MIRI.1);
+    command.env("MIRIFLAGS", "-Zmiri-disable-isolation").env("PROPTEST_CASES", "16");
+    runner::run(&mut command)
 }
 
 fn words(line: &str) -> Vec<&str> {

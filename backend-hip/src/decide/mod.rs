@@ -130,6 +130,13 @@ pub struct Decision {
 /// Whatever [`Problem::validate`] finds; [`Error::ElementTypeUnavailable`],
 /// [`Error::KernelUnsuitable`] or [`Error::LimitExceeded`], each with its numbers.
 pub fn decide(problem: &Problem, facts: &DeviceFacts, asked: Asked) -> Result<Decision, Error> {
+    let mut decision = undescribed(problem, facts, asked)?;
+    decision.summary.passes = decision.passes(problem);
+    Ok(decision)
+}
+
+/// The decision, before its summary lists the passes.
+fn undescribed(problem: &Problem, facts: &DeviceFacts, asked: Asked) -> Result<Decision, Error> {
     problem.validate()?;
     elements::check(problem, facts)?;
     if problem.is_empty() {
@@ -157,6 +164,25 @@ pub fn decide(problem: &Problem, facts: &DeviceFacts, asked: Asked) -> Result<De
 }
 
 impl Decision {
+    /// The launches of an execution besides the kernel's, of [`PASSES`](crate::passes::PASSES), in their
+    /// order. Where there is no product, the pass that stores C is the kernel.
+    fn passes(&self, problem: &Problem) -> Vec<&'static str> {
+        let stored = match self.store {
+            StoreWay::Kernel => None,
+            StoreWay::Reduce => Some("reduce"),
+            StoreWay::Pass(_) => Some("store").filter(|_| self.product != Product::None),
+        };
+        [
+            Some("pack_a").filter(|_| self.a != AWay::InPlace),
+            Some("pack_b").filter(|_| self.b.is_some()),
+            Some("pack_scales").filter(|_| self.b.is_some() && problem.block_scales),
+            stored,
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
     fn without_product(store: StoreWay, summary: PlanSummary) -> Self {
         Self { product: Product::None, a: AWay::InPlace, b: None, store, sums_bytes: 0, summary }
     }

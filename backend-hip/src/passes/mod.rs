@@ -13,6 +13,9 @@ pub use store::{StoreArgs, StoreConfig, Sums};
 
 use crate::preshuffle::{Launch, TooMany, workgroups};
 
+/// Every pass that a plan may launch besides its kernel, by the name that plans report.
+pub const PASSES: [&str; 5] = ["pack_a", "pack_b", "pack_scales", "reduce", "store"];
+
 /// Threads of a workgroup of every pass.
 const THREADS: u32 = 256;
 /// A launch of `items` threads along x in `y` × `z` workgroups; kernels walk what is past HIP's limit

@@ -6,6 +6,7 @@ mod chunk;
 mod copies;
 mod fetch;
 mod kernel;
+mod passes;
 mod policy;
 mod skinny;
 mod stream;
@@ -24,6 +25,7 @@ pub use copies::{CopyOrder, OperandCopy, Operands, Reads};
 pub use fetch::Fetch;
 pub(crate) use kernel::register_type;
 pub use kernel::{Body, Kernel, Sizes, Skinny, Slices, Team};
+pub use passes::Pass;
 pub use stream::{Parts, Stream};
 pub use tuning::Tuning;
 pub use vectors::Vector;
@@ -259,7 +261,7 @@ pub fn decide_with(
         chunks.iter().all(|c| c.cols.is_multiple_of(unit) && c.col0.is_multiple_of(unit))
             && Lines::of_a(problem.c_layout, problem.batch).allows(true, unit as isize);
     let summary = summarise(kernel.as_ref(), reason, notes, &chunks, limits, scratch_bytes);
-    Ok(Decision {
+    let mut decision = Decision {
         kernel,
         scalar_kernel,
         operands,
@@ -269,7 +271,9 @@ pub fn decide_with(
         sum_bytes,
         whole_rows,
         summary,
-    })
+    };
+    decision.summary.passes = decision.passes().into_iter().map(Pass::name).collect();
+    Ok(decision)
 }
 
 fn check_elements(problem: &Problem, limits: &DeviceLimits, device: &str) -> Result<(), Error> {

@@ -1,7 +1,9 @@
 //! The CPU backend's adapter.
 
 use lapidary_core::testing::Case;
-use lapidary_core::{Backend, Cpu, DeviceInfo, ElementType, Error, KernelChoice, Problem};
+use lapidary_core::{
+    Backend, Cpu, CpuKernel, DeviceInfo, ElementType, Error, KernelChoice, Problem,
+};
 
 use super::{Adapter, Executed, Expectation, Job, Promises, Refusal, Types, execute_on};
 use crate::spec::Route;
@@ -68,8 +70,7 @@ impl Adapter for CpuAdapter {
     }
 
     fn kernel_names(&self) -> Vec<String> {
-        // Blocks halve from 512 (converted operands) or 256 down to 64.
-        [64, 128, 256, 512].map(|block| format!("cpu_blocked_{block}")).into()
+        CpuKernel::ALL.iter().map(|kernel| kernel.name().to_owned()).collect()
     }
 
     fn expect(&self, kernel: &KernelChoice, _: &Case, _: Route) -> Expectation {

@@ -2,12 +2,14 @@
 
 use lapidary_core::testing::{Stored, block_on};
 use lapidary_core::{
-    AnyMatrixMut, Args, Backend, Element, ElementType, Error, Gemm, PlanOptions, Tensor,
-    TensorSlice,
+    AnyMatrixMut, Args, Backend, Element, ElementType, Error, Gemm, Tensor, TensorSlice,
 };
 
 use super::{Executed, Job};
 use crate::spec::Route;
+
+/// The pass of [`Backend::pack_b`], which no plan of an execution lists.
+pub(super) const PACK_B: &str = "pack_b";
 
 /// Elements behind a vector of scales or bias that must not be touched, and its offset.
 const MARGIN: usize = 4;
@@ -34,7 +36,7 @@ fn on_host<B: Backend>(device: &B, job: &Job<'_>) -> Result<Executed, Error> {
     let operands = case.operands();
     operands.check(&case.problem)?;
     case.problem.validate()?;
-    let options = PlanOptions::kernel(job.kernel);
+    let options = job.options();
     let view = AnyMatrixMut::from_bytes(c.bytes_mut(), element, placement)?;
     let summary = block_on(device.run_host(&case.problem, &options, &operands, view, &|_| {}))?;
     let changed = [
@@ -44,6 +46,7 @@ fn on_host<B: Backend>(device: &B, job: &Job<'_>) -> Result<Executed, Error> {
     ];
     Ok(Executed {
         kernel: summary.kernel,
+        passes: summary.passes,
         c: c.bytes().to_vec(),
         changed_inputs: changed.iter().filter(|(_, yes)| *yes).map(|(name, _)| *name).collect(),
     })
@@ -98,7 +101,7 @@ fn vector<B: Backend>(
 fn on_device<B: Backend>(device: &B, job: &Job<'_>) -> Result<Executed, Error> {
     let case = job.case;
     let problem = &case.problem;
-    let plan = Gemm::<B>::plan(device, problem, &PlanOptions::kernel(job.kernel))?;
+    let plan = Gemm::<B>::plan(device, problem, &job.options())?;
     let a = stored(device, "A", &case.a)?;
     let b = stored(device, "B", &case.b)?;
     let c = stored(device, "C", &case.c)?;
@@ -150,5 +153,10 @@ fn on_device<B: Backend>(device: &B, job: &Job<'_>) -> Result<Executed, Error> {
             changed_inputs.push(input.name);
         }
     }
-    Ok(Executed { kernel: plan.summary().kernel.clone(), c: after, changed_inputs })
+    let summary = plan.summary();
+    let mut passes = summary.passes.clone();
+    if packed.is_some() && !passes.contains(&PACK_B) {
+        passes.push(PACK_B);
+    }
+    Ok(Executed { kernel: summary.kernel.clone(), passes, c: after, changed_inputs })
 }

@@ -1,13 +1,19 @@
 //! The HIP backend's adapter, on ROCm and on the emulator.
 
+use lapidary_core::policy::{
+    DirectLoad, KernelConfig, MfmaF16, MfmaF32, MfmaXf32, Multiply, ScalarFma, SingleBuffer,
+    SoftwareDoubleBuffer,
+};
 use lapidary_core::testing::Case;
 use lapidary_core::{
-    Backend, DeviceInfo, ElementType, Error, KernelChoice, MatrixKernel, Movement, PlanOptions,
+    Backend, DeviceInfo, ElementType, Error, KernelChoice, MatrixKernel, Movement,
 };
 use lapidary_hip::compile::Compiler;
 use lapidary_hip::decide::Product;
+use lapidary_hip::passes::PASSES;
 use lapidary_hip::preshuffle::PreshuffleConfig;
 use lapidary_hip::runtime::{Emulated, Order as EmulatorOrder, Runtime, RuntimeError};
+use lapidary_hip::steps::{Arithmetic, Step, StepConfig, TileMovement};
 use lapidary_hip::{Hip, HipError, Target};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -70,6 +76,36 @@ fn variant(config: &PreshuffleConfig) -> String {
     format!("preshuffle, {}, {} stage(s), {store}", config.copy.name(), config.lds_stage)
 }
 
+/// Step 7 with pairs of policies that multiply operands of `element` on matrix cores, and with loads of
+/// several elements.
+fn policies(element: ElementType, target: Target) -> Vec<KernelChoice> {
+    type Single<const KT: usize> = SingleBuffer<64, 64, KT>;
+    type Double<const KT: usize> = SoftwareDoubleBuffer<64, 64, KT>;
+    type Direct = DirectLoad<64, 64, 16>;
+    let mut all = match element {
+        ElementType::F32 => vec![
+            KernelConfig::of::<Single<16>, MfmaF32<32, 32>>(),
+            KernelConfig::of::<Double<16>, MfmaF32<32, 32>>(),
+            KernelConfig::of::<Direct, MfmaF32<32, 32>>(),
+            KernelConfig::of::<SingleBuffer<64, 64, 16, 4>, ScalarFma<4, 4>>(),
+            KernelConfig::of::<SoftwareDoubleBuffer<64, 64, 16, 2>, ScalarFma<4, 4>>(),
+        ],
+        ElementType::F16 => vec![
+            KernelConfig::of::<Single<32>, MfmaF16<32, 32>>(),
+            KernelConfig::of::<Double<32>, MfmaF16<32, 32>>(),
+        ],
+        _ => Vec::new(),
+    };
+    if (element, target) == (ElementType::F32, Target::Gfx942) {
+        all.extend([
+            KernelConfig::of::<Single<16>, MfmaXf32<32, 32>>(),
+            KernelConfig::of::<Double<16>, MfmaXf32<32, 32>>(),
+            KernelConfig::of::<Direct, MfmaXf32<32, 32>>(),
+        ]);
+    }
+    all.into_iter().map(KernelChoice::Policy).collect()
+}
+
 /// Every variant of the matrix-core kernel, in turn with different tiles.
 fn matrix_kernels(element: ElementType) -> impl Iterator<Item = KernelChoice> {
     // Rows of A's strip are 128 bytes, or 512 where there are 16 of them.
@@ -121,6 +157,9 @@ impl Adapter for HipAdapter {
         }
         if self.device.target().has_preshuffle() {
             all.extend(matrix_kernels(types.elements[0]));
+            if types.elements[0] == types.elements[1] {
+                all.extend(policies(types.elements[0], self.device.target()));
+            }
         }
         if types.elements[..2] == [ElementType::F32; 2] {
             all.extend(KernelChoice::all_steps(ElementType::F32));
@@ -129,7 +168,7 @@ impl Adapter for HipAdapter {
     }
 
     fn kernel_names(&self) -> Vec<String> {
-        let mut names = vec!["epilogue".to_owned()];
+        let mut names = vec!["nothing".to_owned(), "epilogue".to_owned()];
         for copy in ["synchronous copy", "direct-to-LDS copy", "guarded copy"] {
             for stages in [1, 2] {
                 for store in ["direct store", "split-K", "C through LDS"] {
@@ -141,11 +180,36 @@ impl Adapter for HipAdapter {
         names.extend([1, 2].map(|buffers| format!("4_buffered with {buffers}*")));
         names.extend([1, 2, 4].map(|width| format!("5_vectorized by {width}*")));
         names.extend(["None", "LaunchBounds", "WavesPerSimd"].map(|h| format!("6_occupancy {h}*")));
+        let target = self.device.target();
+        for movement in TileMovement::ALL {
+            for arithmetic in Arithmetic::ALL {
+                let step = StepConfig::new(target, Step::Generic(movement, arithmetic));
+                // Pairs that the kernel does not have for this target are refused.
+                if step.request().is_ok() {
+                    names.push(format!("7_generic {movement:?}/{arithmetic:?} *"));
+                }
+            }
+        }
         names.extend(
-            ["SingleBuffer", "SoftwareDoubleBuffer", "DirectLoad"]
-                .map(|m| format!("7_generic {m}*")),
+            ["SingleBuffer/ScalarFma vec4", "SoftwareDoubleBuffer/ScalarFma vec2"]
+                .map(|wide| format!("7_generic {wide} *")),
         );
         names
+    }
+
+    fn pass_names(&self) -> Vec<&'static str> {
+        // Blocks have scales on CDNA4 alone.
+        let scales = self.device.target() == Target::Gfx950;
+        PASSES.into_iter().filter(|pass| scales || *pass != "pack_scales").collect()
+    }
+
+    fn fraction_bits(&self, kernel: &KernelChoice) -> Option<u32> {
+        match kernel {
+            KernelChoice::Policy(config) if config.compute.multiply == Multiply::MfmaXf32 => {
+                Some(10)
+            }
+            _ => None,
+        }
     }
 
     fn expect(&self, kernel: &KernelChoice, case: &Case, route: Route) -> Expectation {
@@ -164,6 +228,11 @@ impl Adapter for HipAdapter {
         match *kernel {
             // Single elements are loaded whatever the strides.
             KernelChoice::Vectorized { width } if width > 1 && !has_vectors(case, width) => {
+                Expectation::Refused(Refusal::Loads)
+            }
+            KernelChoice::Policy(config)
+                if config.tile.load_width > 1 && !has_vectors(case, config.tile.load_width) =>
+            {
                 Expectation::Refused(Refusal::Loads)
             }
             KernelChoice::Occupancy(_) if !has_vectors(case, 4) => {
@@ -224,7 +293,7 @@ impl Adapter for HipAdapter {
                 execute_on(device, job)?
             }
         };
-        let decision = self.device.decide(&job.case.problem, &PlanOptions::kernel(job.kernel))?;
+        let decision = self.device.decide(&job.case.problem, &job.options())?;
         if let Product::Preshuffle(product) = decision.product {
             executed.kernel = variant(&product.config);
         }

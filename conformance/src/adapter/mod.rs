@@ -12,7 +12,7 @@ mod hip;
 mod wgsl;
 
 use lapidary_core::testing::Case;
-use lapidary_core::{DeviceInfo, ElementType, Error, KernelChoice};
+use lapidary_core::{DeviceInfo, ElementType, Error, KernelChoice, PlanOptions};
 
 use crate::spec::{Route, Spec};
 
@@ -22,6 +22,8 @@ pub use execute::execute_on;
 pub use hip::HipAdapter;
 #[cfg(feature = "wgsl")]
 pub use wgsl::WgslAdapter;
+#[cfg(feature = "wgsl")]
+pub(crate) use wgsl::kernels_for;
 
 /// Whether A's elements are adjacent along K and its rows, upwards, and matrices a multiple of `width`
 /// elements apart.
@@ -183,6 +185,10 @@ pub struct Job<'c> {
     pub kernel: KernelChoice,
     /// The way into the library.
     pub route: Route,
+    /// Pieces that K is cut into, where the backend and the kernel can.
+    pub k_slices: Option<usize>,
+    /// Whether A and B are copied first, where the backend and the kernel can.
+    pub copies: Option<[bool; 2]>,
     /// The order of workgroups.
     pub order: Order,
     /// Whether inputs are read back and compared with what they were.
@@ -193,7 +199,29 @@ impl<'c> Job<'c> {
     /// An execution in the device's own order, with all inputs read back.
     #[must_use]
     pub const fn new(case: &'c Case, kernel: KernelChoice, route: Route) -> Self {
-        Self { case, kernel, route, order: Order::Natural, reads_inputs_back: true }
+        Self {
+            case,
+            kernel,
+            route,
+            k_slices: None,
+            copies: None,
+            order: Order::Natural,
+            reads_inputs_back: true,
+        }
+    }
+
+    /// An execution of `case`, which `spec` describes, the way it asks for.
+    #[must_use]
+    pub fn of_spec(spec: &Spec, case: &'c Case, kernel: KernelChoice) -> Self {
+        Self { k_slices: spec.k_slices, copies: spec.copies, ..Self::new(case, kernel, spec.route) }
+    }
+
+    /// What a plan is asked for.
+    #[must_use]
+    pub fn options(&self) -> PlanOptions {
+        let mut options = PlanOptions::kernel(self.kernel);
+        (options.k_slices, options.copies) = (self.k_slices, self.copies);
+        options
     }
 
     /// The same in another order.
@@ -215,6 +243,8 @@ impl<'c> Job<'c> {
 pub struct Executed {
     /// The kernel that ran, by the plan's own name for it.
     pub kernel: String,
+    /// The passes that ran besides it, by the plan's own names.
+    pub passes: Vec<&'static str>,
     /// All of C's storage afterwards.
     pub c: Vec<u8>,
     /// Operands that changed although they are inputs.
@@ -239,8 +269,28 @@ pub trait Adapter: Sync {
     fn kernels(&self, types: Types) -> Vec<KernelChoice>;
 
     /// Names, as plans report them, of every kernel that exists. One whose name ends in `*` stands
-    /// for all that start so.
+    /// for all that start so. A kernel that none of them names, or that no case runs, is a failure.
     fn kernel_names(&self) -> Vec<String>;
+
+    /// Names, as plans report them, of every pass that exists besides the kernels; likewise. The
+    /// default is the pass that [`Backend::pack_b`](lapidary_core::Backend::pack_b) stands for alone.
+    fn pass_names(&self) -> Vec<&'static str> {
+        vec![execute::PACK_B]
+    }
+
+    /// Whether K may be cut into pieces, and operands copied first, as a caller asks, with this kernel.
+    /// The default is no.
+    fn has_ways(&self, kernel: &KernelChoice) -> bool {
+        let _ = kernel;
+        false
+    }
+
+    /// Bits of fraction that this kernel keeps of f32 operands, if not all: tests that compare give it
+    /// operands that have no more. The default is all.
+    fn fraction_bits(&self, kernel: &KernelChoice) -> Option<u32> {
+        let _ = kernel;
+        None
+    }
 
     /// What should happen to `case` with `kernel` on `route`. The default is that it runs.
     fn expect(&self, kernel: &KernelChoice, case: &Case, route: Route) -> Expectation {

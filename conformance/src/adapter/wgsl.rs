@@ -1,9 +1,12 @@
 //! The WGSL backend's adapter.
 
+use lapidary_core::policy::{
+    KernelConfig, Multiply, ScalarFma, SingleBuffer, SoftwareDoubleBuffer,
+};
 use lapidary_core::testing::Case;
 use lapidary_core::{Backend, DeviceInfo, ElementType, Error, KernelChoice};
-use lapidary_wgsl::decide;
-use lapidary_wgsl::{ShaderRewrite, Wgsl, WgslOptions};
+use lapidary_wgsl::decide::{self, CopyOrder, Pass};
+use lapidary_wgsl::{DeviceLimits, ShaderRewrite, Wgsl, WgslOptions};
 
 use super::cpu::all_types;
 use super::{
@@ -13,6 +16,49 @@ use crate::spec::{Route, Spec};
 
 /// Rows or columns that the skinny kernel computes at most.
 const SKINNY: usize = 16;
+
+/// Every kernel for these types on a device with these limits, the backend's own choice first.
+pub(crate) fn kernels_for(types: Types, limits: &DeviceLimits) -> Vec<KernelChoice> {
+    let [operand, weights, _] = types.elements;
+    let mut all = vec![KernelChoice::Auto];
+    all.extend(KernelChoice::all_steps(operand));
+    all.push(KernelChoice::Skinny);
+    if operand == ElementType::F32 && weights == operand {
+        all.extend(wide_policies());
+    }
+    let mut blocks = match operand.accumulator() {
+        ElementType::I32 if weights == ElementType::I4 => decide::integer_blocks().to_vec(),
+        ElementType::I32 => [decide::integer_blocks(), decide::dot4_blocks()].concat(),
+        _ => decide::float_blocks().to_vec(),
+    };
+    // They take a software device seconds to compile: all of them are met by one type, and one by
+    // each of the others.
+    let met_by_all = operand == weights && matches!(operand, ElementType::F32 | ElementType::I8);
+    if limits.software && !met_by_all {
+        blocks.truncate(1);
+    }
+    if limits.cooperative && operand == ElementType::F16 && !types.groups {
+        blocks.extend(decide::cooperative_blocks());
+    }
+    all.extend(blocks.iter().map(|block| KernelChoice::Policy(block.config)));
+    // Few enough that workgroups get parts of several blocks, and blocks parts of several ones.
+    if types.elements == [ElementType::F32; 3] {
+        let config = decide::float_blocks()[4].config;
+        all.push(KernelChoice::StreamK { config, workgroups: 5 });
+    }
+    all
+}
+
+/// Pairs of policies with loads of several elements, besides step 7's own.
+fn wide_policies() -> [KernelChoice; 2] {
+    [
+        KernelChoice::Policy(KernelConfig::of::<SingleBuffer<64, 64, 16, 4>, ScalarFma<4, 4>>()),
+        KernelChoice::Policy(KernelConfig::of::<
+            SoftwareDoubleBuffer<64, 64, 16, 2>,
+            ScalarFma<4, 4>,
+        >()),
+    ]
+}
 
 /// A device for WGSL, and the same adapter with the workgroups of every dispatch reversed.
 #[derive(Clone, Debug)]
@@ -105,32 +151,7 @@ impl Adapter for WgslAdapter {
     }
 
     fn kernels(&self, types: Types) -> Vec<KernelChoice> {
-        let [operand, weights, _] = types.elements;
-        let mut all = vec![KernelChoice::Auto];
-        all.extend(KernelChoice::all_steps(operand));
-        all.push(KernelChoice::Skinny);
-        let mut blocks = match operand.accumulator() {
-            ElementType::I32 if weights == ElementType::I4 => decide::integer_blocks().to_vec(),
-            ElementType::I32 => [decide::integer_blocks(), decide::dot4_blocks()].concat(),
-            _ => decide::float_blocks().to_vec(),
-        };
-        // They take a software device seconds to compile: all of them are met by one type, and one by
-        // each of the others.
-        let met_by_all =
-            operand == weights && matches!(operand, ElementType::F32 | ElementType::I8);
-        if self.is_software() && !met_by_all {
-            blocks.truncate(1);
-        }
-        if self.device.limits().cooperative && operand == ElementType::F16 && !types.groups {
-            blocks.extend(decide::cooperative_blocks());
-        }
-        all.extend(blocks.iter().map(|block| KernelChoice::Policy(block.config)));
-        // Few enough that workgroups get parts of several blocks, and blocks parts of several ones.
-        if types.elements == [ElementType::F32; 3] {
-            let config = decide::float_blocks()[4].config;
-            all.push(KernelChoice::StreamK { config, workgroups: 5 });
-        }
-        all
+        kernels_for(types, self.device.limits())
     }
 
     fn kernel_names(&self) -> Vec<String> {
@@ -145,6 +166,23 @@ impl Adapter for WgslAdapter {
         names.sort();
         names.dedup();
         names
+    }
+
+    fn pass_names(&self) -> Vec<&'static str> {
+        let cooperative = self.device.limits().cooperative;
+        let exists = |pass: &Pass| cooperative || *pass != Pass::Copy(CopyOrder::AlongK);
+        Pass::ALL.into_iter().filter(exists).map(Pass::name).collect()
+    }
+
+    fn has_ways(&self, kernel: &KernelChoice) -> bool {
+        match kernel {
+            KernelChoice::Skinny => true,
+            KernelChoice::Policy(config) => {
+                let multiply = config.compute.multiply;
+                multiply.is_vector() || multiply == Multiply::CooperativeMatrix
+            }
+            _ => false,
+        }
     }
 
     fn expect(&self, kernel: &KernelChoice, case: &Case, _: Route) -> Expectation {
@@ -164,19 +202,15 @@ impl Adapter for WgslAdapter {
             return Expectation::Refused(Refusal::KernelUnsuitable);
         }
         // Vectors of A start at multiples of the width, in a row whose elements are neighbours.
-        if let KernelChoice::Vectorized { width } = *kernel
-            && width > 1
-            && problem.reads_factors()
-            && !problem.is_empty()
-        {
-            // A vector that reaches past the end of A's buffer would be cut off; buffers are whole words.
-            let size = case.a.element().size();
-            let end = case.a.placement().span().map_or(0, |span| span.end);
-            let fits =
-                end.next_multiple_of(width) * size <= (case.a.len() * size).next_multiple_of(4);
-            if !(fits && has_vectors(case, width)) {
-                return Expectation::Refused(Refusal::Loads);
-            }
+        let width = match kernel {
+            KernelChoice::Vectorized { width } => *width,
+            KernelChoice::Policy(config) if !self.has_ways(kernel) => config.tile.load_width,
+            _ => 1,
+        };
+        // Buffers are whole vectors, so the last one is never cut off.
+        let reads = problem.reads_factors() && !problem.is_empty();
+        if width > 1 && reads && !has_vectors(case, width) {
+            return Expectation::Refused(Refusal::Loads);
         }
         // The pass from sums to C reads them, both scales and the bias, whether there is one or not.
         let scaled = problem.row_scale && problem.col_scale;
@@ -193,7 +227,8 @@ impl Adapter for WgslAdapter {
         let epilogue =
             if fused { spec.epilogue_name().replace("alpha+", "") } else { String::new() };
         let [a, b, _] = spec.types;
-        format!("{} {a} {b} {:?} {epilogue}", kernel.name(), spec.b_group)
+        let way = spec.way_name();
+        format!("{} {a} {b} {:?} {epilogue}{way}", kernel.name(), spec.b_group)
     }
 
     fn orders(&self) -> Vec<Order> {

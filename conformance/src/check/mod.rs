@@ -8,7 +8,7 @@ mod special;
 
 use lapidary_core::oracle::Reference;
 use lapidary_core::testing::{Case, Values};
-use lapidary_core::{Activation, AnyMatrixRef, Error, KernelChoice};
+use lapidary_core::{Activation, AnyMatrixRef, ElementType, Error, KernelChoice};
 
 use crate::adapter::{Adapter, Executed, Expectation, Job, Order, Promises, Refusal};
 use crate::spec::{Route, Spec};
@@ -94,6 +94,8 @@ pub struct Outcome {
     pub verdict: Verdict,
     /// The kernel that ran, by its plan's name, if any did.
     pub kernel: Option<String>,
+    /// The passes that ran besides it.
+    pub passes: Vec<&'static str>,
     /// Errors, repetitions, canaries.
     pub metrics: Metrics,
 }
@@ -109,13 +111,21 @@ pub fn check(
     seed: u64,
     depth: &Depth,
 ) -> Outcome {
-    let mut run = Run { adapter, kernel, spec, depth, metrics: Metrics::default(), ran: None };
+    let mut run = Run {
+        adapter,
+        kernel,
+        spec,
+        depth,
+        metrics: Metrics::default(),
+        ran: None,
+        passes: Vec::new(),
+    };
     let verdict = match run.tiers(seed) {
         Ok(None) => Verdict::Passed,
         Ok(Some(other)) => other,
         Err(fault) => Verdict::Failed(fault),
     };
-    Outcome { verdict, kernel: run.ran, metrics: run.metrics }
+    Outcome { verdict, kernel: run.ran, passes: run.passes, metrics: run.metrics }
 }
 
 struct Run<'r> {
@@ -125,6 +135,7 @@ struct Run<'r> {
     depth: &'r Depth,
     metrics: Metrics,
     ran: Option<String>,
+    passes: Vec<&'static str>,
 }
 
 impl Run<'_> {
@@ -150,7 +161,7 @@ impl Run<'_> {
 
     /// A case that must be refused, before anything is written.
     fn refused(&mut self, case: &Case, refusal: Refusal) -> Result<Verdict, Fault> {
-        let job = Job::new(case, self.kernel, self.spec.route);
+        let job = Job::of_spec(self.spec, case, self.kernel);
         match self.adapter.execute(&job) {
             Err(error) if refusal.matches(&error) => Ok(Verdict::Refused(refusal)),
             Err(error) => Err(Fault::new(
@@ -166,6 +177,7 @@ impl Run<'_> {
 
     /// One tier's data: executes, compares, repeats.
     fn tier(&mut self, tier: Tier, mut case: Case) -> Result<(), Fault> {
+        shorten(self.adapter, &self.kernel, &mut case);
         let reference = reference(tier, &case, self.adapter.promises())?;
         poison(&mut case);
         let executed = self.execute(&case, Order::Natural, tier == Tier::Exact)?;
@@ -208,11 +220,12 @@ impl Run<'_> {
     }
 
     fn execute(&mut self, case: &Case, order: Order, inputs: bool) -> Result<Executed, Fault> {
-        let job = Job::new(case, self.kernel, self.spec.route).in_order(order);
+        let job = Job::of_spec(self.spec, case, self.kernel).in_order(order);
         let job = if inputs { job } else { job.without_inputs() };
         let executed =
             self.adapter.execute(&job).map_err(|error| Fault::of(self.adapter, &error))?;
         self.ran = Some(executed.kernel.clone());
+        self.passes.clone_from(&executed.passes);
         Ok(executed)
     }
 
@@ -253,6 +266,21 @@ pub(crate) fn reference(tier: Tier, case: &Case, promises: Promises) -> Result<R
         reference = reference.within_units(promises.units);
     }
     Ok(reference)
+}
+
+/// Cuts f32 operands to the bits of fraction that the kernel keeps.
+pub(crate) fn shorten(adapter: &dyn Adapter, kernel: &KernelChoice, case: &mut Case) {
+    let Some(bits) = adapter.fraction_bits(kernel) else { return };
+    let mask = u32::MAX << (f32::MANTISSA_DIGITS - 1).saturating_sub(bits);
+    for operand in [&mut case.a, &mut case.b] {
+        if operand.element() == ElementType::F32 {
+            for code in operand.bytes_mut().chunks_exact_mut(4) {
+                for (byte, mask) in code.iter_mut().zip(mask.to_le_bytes()) {
+                    *byte &= mask;
+                }
+            }
+        }
+    }
 }
 
 /// Fills C with what nothing computes where beta = 0 says that it is not read, and A and B where

@@ -4,7 +4,7 @@ use lapidary_core::testing::{Case, Values};
 use lapidary_core::{Activation, ElementType, KernelChoice, element};
 use serde::{Deserialize, Serialize};
 
-use super::{Fault, poison, reference, view};
+use super::{Fault, poison, reference, shorten, view};
 use crate::adapter::{Adapter, Expectation, Job, Types};
 use crate::spec::{Route, Spec};
 use crate::tier::Tier;
@@ -194,6 +194,7 @@ impl Cell<'_> {
         }
         let clean = self.execute(&mut case.clone())?;
         self.put(&mut case, code);
+        shorten(self.adapter, &self.kernel, &mut case);
         let promises = self.adapter.promises();
         let strict = reference(Tier::Exact, &case, crate::adapter::Promises::all())?;
         let lenient = reference(Tier::Exact, &case, promises)?;

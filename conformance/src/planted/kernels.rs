@@ -40,16 +40,24 @@ impl KernelLab {
     }
 }
 
-/// The path of a source file as its backend knows it, its text, and its text with the bug.
-struct Changed {
-    path: &'static str,
-    #[cfg(feature = "wgsl")]
-    original: &'static str,
-    text: String,
+/// What changes when a bug is planted.
+enum Changed {
+    /// A source file: its path as its backend knows it, its text, and its text with the bug.
+    Source {
+        path: &'static str,
+        #[cfg(feature = "wgsl")]
+        original: &'static str,
+        text: String,
+    },
+    /// Modules that a file emits: each that the patch fits.
+    Emitted,
 }
 
 impl Bug {
     fn changed(&self) -> Result<Changed, PlantError> {
+        if self.emitted {
+            return Ok(Changed::Emitted);
+        }
         let file = self.file().unwrap_or_default();
         let known: Vec<(String, &'static str, &'static str)> = sources();
         let Some((_, path, original)) = known.iter().find(|(full, ..)| full == file) else {
@@ -59,13 +67,39 @@ impl Bug {
                 message: "it is no source of a kernel".into(),
             });
         };
-        Ok(Changed {
+        Ok(Changed::Source {
             path,
             #[cfg(feature = "wgsl")]
             original,
             text: self.apply(original)?,
         })
     }
+}
+
+/// The module that is emitted for a bug's case and kernel on a software device with WebGPU's default
+/// limits and subgroups of 8 lanes, as Mesa's: what the patch of a bug in emitted text must fit.
+///
+/// # Errors
+/// [`PlantError::Kernel`] or [`PlantError::Device`] if there is no such kernel, or not for the case.
+#[cfg(feature = "wgsl")]
+pub fn emitted(bug: &Bug) -> Result<String, PlantError> {
+    use lapidary_core::PlanOptions;
+    use lapidary_core::testing::Values;
+    use lapidary_wgsl::{DeviceLimits, decide, emit, wgpu};
+    let device = |error| PlantError::Device { bug: bug.name.clone(), error: Box::new(error) };
+    let features = wgpu::Features::SHADER_F16;
+    let mut limits = DeviceLimits::from_limits(&wgpu::Limits::default(), features, true);
+    limits.subgroup_lanes = 8;
+    let kernel = bug.choice(&crate::adapter::kernels_for(bug.types(), &limits))?;
+    let no_kernel = || PlantError::Kernel { bug: bug.name.clone(), kernel: bug.kernel.clone() };
+    let spec = bug.case.as_ref().ok_or_else(no_kernel)?;
+    let mut options = PlanOptions::kernel(kernel);
+    (options.k_slices, options.copies) = (spec.k_slices, spec.copies);
+    let problem = spec.case(Values::SmallIntegers(1), 0).problem;
+    let decision = decide::decide_with(&problem, &limits, &options, "none").map_err(device)?;
+    let kernel = decision.kernel.as_ref().ok_or_else(no_kernel)?;
+    let access = emit::Access::ReadOnlyInputs;
+    Ok(emit::multiply(kernel, &decision.traits, decision.store, access))
 }
 
 /// Every source of a kernel: path from the repository's root, path as its backend knows it, text.
@@ -92,8 +126,15 @@ fn open(bug: &Bug, changed: Option<Changed>) -> Result<Box<dyn Adapter>, Error> 
             let options = WgslOptions::default();
             Ok(Box::new(match changed {
                 None => WgslAdapter::open(&options)?,
-                Some(Changed { original, text, .. }) => {
+                Some(Changed::Source { original, text, .. }) => {
                     let rewrite = ShaderRewrite::new(move |module| module.replace(original, &text));
+                    WgslAdapter::with_rewrite(&options, rewrite)?
+                }
+                Some(Changed::Emitted) => {
+                    let bug = bug.clone();
+                    let rewrite = ShaderRewrite::new(move |module| {
+                        bug.apply(module).unwrap_or_else(|_| module.to_owned())
+                    });
                     WgslAdapter::with_rewrite(&options, rewrite)?
                 }
             }))
@@ -105,8 +146,8 @@ fn open(bug: &Bug, changed: Option<Changed>) -> Result<Box<dyn Adapter>, Error> 
             use lapidary_hip::compile::Compiler;
             let target = if bug.backend == "gfx942" { Target::Gfx942 } else { Target::Gfx950 };
             Ok(Box::new(match changed {
-                None => HipAdapter::emulated(target)?,
-                Some(Changed { path, text, .. }) => {
+                None | Some(Changed::Emitted) => HipAdapter::emulated(target)?,
+                Some(Changed::Source { path, text, .. }) => {
                     let compiler = Compiler::find_for(target)
                         .map_err(|error| Error::NoDevice { reason: error.to_string() })?;
                     HipAdapter::with_compiler(target, compiler.with_source(path, text))?

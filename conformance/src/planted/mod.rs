@@ -12,15 +12,18 @@ use lapidary_core::KernelChoice;
 use lapidary_core::testing::Values;
 use serde::{Deserialize, Serialize};
 
-use crate::adapter::{Adapter, CpuAdapter, Job, Promises, Types};
+use crate::adapter::{Adapter, CpuAdapter, Expectation, Job, Promises, Types};
 use crate::check::{self, Depth, Fault, Verdict};
 use crate::spec::{Route, Spec};
 use crate::tier::Tier;
 
 pub use host::HostLab;
+#[cfg(feature = "wgsl")]
+pub use kernels::emitted;
 
-const FILES: [(&str, &str); 3] = [
+const FILES: [(&str, &str); 4] = [
     ("planted/wgsl.toml", include_str!("../../planted/wgsl.toml")),
+    ("planted/emitted.toml", include_str!("../../planted/emitted.toml")),
     ("planted/hip.toml", include_str!("../../planted/hip.toml")),
     ("planted/host.toml", include_str!("../../planted/host.toml")),
 ];
@@ -44,6 +47,9 @@ pub struct Bug {
     /// The case that shows it.
     #[serde(default)]
     pub case: Option<Spec>,
+    /// Whether the patch is one of the text that the file emits for the case's kernel, not of the file.
+    #[serde(default)]
+    pub emitted: bool,
     /// The difference to the real source, in the form of `diff -u` from the repository's root.
     pub patch: String,
 }
@@ -185,11 +191,13 @@ impl Bug {
         diffy::apply(source, &patch).map_err(|error| wrong(error.to_string()))
     }
 
-    /// The kernel that has it.
-    fn choice(&self, adapter: &dyn Adapter) -> Result<KernelChoice, PlantError> {
-        let types =
-            self.case.as_ref().map_or(Types::of_spec(&Spec::new("", "", [1; 3])), Types::of_spec);
-        let kernels = adapter.kernels(types);
+    /// The element types of its case.
+    fn types(&self) -> Types {
+        self.case.as_ref().map_or(Types::of_spec(&Spec::new("", "", [1; 3])), Types::of_spec)
+    }
+
+    /// The kernel that has it, of `kernels`, which are those for its types.
+    fn choice(&self, kernels: &[KernelChoice]) -> Result<KernelChoice, PlantError> {
         let found = match self.kernel.strip_prefix('#').and_then(|n| n.parse::<usize>().ok()) {
             Some(number) => kernels.get(number),
             None => kernels.iter().find(|kernel| kernel.name() == self.kernel),
@@ -215,7 +223,7 @@ pub fn run_here(bug: &Bug) -> Result<Kill, PlantError> {
 
 /// Runs a bug's case through every tier on an adapter that has the bug.
 fn hunt(adapter: &dyn Adapter, bug: &Bug) -> Result<Kill, PlantError> {
-    let kernel = bug.choice(adapter)?;
+    let kernel = bug.choice(&adapter.kernels(bug.types()))?;
     let Some(spec) = &bug.case else {
         return Ok(Kill::new(bug, None, None));
     };
@@ -224,7 +232,7 @@ fn hunt(adapter: &dyn Adapter, bug: &Bug) -> Result<Kill, PlantError> {
         Verdict::Passed => None,
         other => Some(Fault::new(Tier::Acceptance, format!("not run: {other:?}"))),
     };
-    let types = Types::of_spec(spec);
+    let types = bug.types();
     if fault.is_none() && bug.expected == Tier::SpecialValues {
         fault = check::special_values(adapter, kernel, types, spec.activation)
             .1
@@ -235,20 +243,29 @@ fn hunt(adapter: &dyn Adapter, bug: &Bug) -> Result<Kill, PlantError> {
     if fault.is_none() && bug.expected == Tier::Codes {
         fault = check::codes(adapter, kernel, types).1.into_iter().next().map(|(_, fault)| fault);
     }
-    Ok(Kill::new(bug, fault, Some(passes_bound(adapter, kernel, types))))
+    Ok(Kill::new(bug, fault, passes_bound(adapter, kernel, spec)))
 }
 
 /// What a plain test would say: 128×128×128, random data, dense, within γ_K.
-fn passes_bound(adapter: &dyn Adapter, kernel: KernelChoice, types: Types) -> bool {
+/// `None` if the kernel is none for such a product.
+fn passes_bound(adapter: &dyn Adapter, kernel: KernelChoice, shows: &Spec) -> Option<bool> {
     let mut spec = Spec::new("plain", "a plain tolerance check", [128; 3]);
-    spec.set_types(types);
+    spec.set_types(Types::of_spec(shows));
+    spec.b_group = shows.b_group;
+    (spec.k_slices, spec.copies) = (shows.k_slices, shows.copies);
     let mut case = spec.case(Values::Uniform, 3);
     case.c.fill(0.0);
     let promises = Promises { ..adapter.promises() };
-    let Ok(reference) = check::reference(Tier::WorstCase, &case, promises) else { return false };
-    let job = Job::new(&case, kernel, Route::Device).without_inputs();
-    let Ok(executed) = adapter.execute(&job) else { return false };
-    check::view(&case, &executed.c).is_ok_and(|found| reference.compare(&found).passed())
+    if !matches!(adapter.expect(&kernel, &case, Route::Device), Expectation::Runs) {
+        return None;
+    }
+    let Ok(reference) = check::reference(Tier::WorstCase, &case, promises) else {
+        return Some(false);
+    };
+    let job = Job::of_spec(&spec, &case, kernel).without_inputs();
+    let Ok(executed) = adapter.execute(&job) else { return Some(false) };
+    let found = check::view(&case, &executed.c);
+    Some(found.is_ok_and(|found| reference.compare(&found).passed()))
 }
 
 /// Which bugs to plant.

@@ -54,10 +54,10 @@ impl Report {
         }
     }
 
-    /// Whether nothing failed and every planted bug was noticed by the tier that should.
+    /// Whether nothing failed, every kernel that exists ran where nothing was left out, and every planted bug was noticed by the tier that should.
     #[must_use]
     pub fn passed(&self) -> bool {
-        self.backends.iter().all(|backend| backend.failures.is_empty())
+        self.backends.iter().all(BackendReport::passed)
             && self.planted.iter().all(Kill::as_expected)
             && self.spoiled.is_empty()
     }
@@ -87,10 +87,16 @@ pub struct BackendReport {
     pub distinct: usize,
     /// By the plans' own names of kernels.
     pub kernels: BTreeMap<String, KernelReport>,
-    /// Kernels that exist.
+    /// Cases that each pass besides the kernels ran in, by the plans' own names.
+    pub passes: BTreeMap<String, usize>,
+    /// Kernels and passes that exist.
     pub existing: usize,
     /// Of these, the ones that no case ran.
     pub missing: Vec<String>,
+    /// Kernels and passes that ran and that the adapter does not list.
+    pub unlisted: Vec<String>,
+    /// Whether a filter or a choice of tiers left cases out, so that not every kernel need run.
+    pub partial: bool,
     /// Non-finite, subnormal and extreme operands.
     pub special: Vec<Observation>,
     /// Codes decoded and ties rounded.
@@ -127,7 +133,21 @@ impl BackendReport {
             .collect();
         let names = adapter.kernel_names();
         self.missing = suite::missing(&names, &ran);
+        self.unlisted = suite::unlisted(&names, &ran);
         self.existing = names.len();
+        let ran = self.passes.keys().map(String::as_str).collect();
+        let names: Vec<String> = adapter.pass_names().into_iter().map(str::to_owned).collect();
+        self.missing.extend(suite::missing(&names, &ran));
+        self.unlisted.extend(suite::unlisted(&names, &ran));
+        self.existing += names.len();
+    }
+
+    /// Whether nothing failed, no unknown kernel ran, and every known one did, unless cases were left
+    /// out.
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        let complete = self.partial || self.missing.is_empty();
+        self.failures.is_empty() && self.unlisted.is_empty() && complete
     }
 
     /// All kernels' numbers together.

@@ -216,15 +216,27 @@ fn summary(backend: &BackendReport) -> Vec<String> {
         }
     }
     lines.push(format!(
-        "kernels run: {} of {}{}",
+        "kernels and passes run: {} of {}{}{}",
         backend.existing - backend.missing.len(),
         backend.existing,
-        if backend.missing.is_empty() {
+        if backend.partial {
+            " (cases were left out)".to_owned()
+        } else if backend.missing.is_empty() {
             String::new()
         } else {
             format!(" (not: {})", backend.missing.join(", "))
+        },
+        if backend.unlisted.is_empty() {
+            String::new()
+        } else {
+            format!("; unknown ones that ran: {}", backend.unlisted.join(", "))
         }
     ));
+    if !backend.passes.is_empty() {
+        let passes: Vec<_> =
+            backend.passes.iter().map(|(pass, cases)| format!("{pass} {cases}")).collect();
+        lines.push(format!("cases with each pass: {}", passes.join(", ")));
+    }
     let relations: usize = backend.relations.values().sum();
     lines.push(format!(
         "relations between products checked: {relations} ({}); large products: {}",
@@ -262,6 +274,12 @@ impl fmt::Display for Report {
                     seen.kernel,
                     seen.found
                 )?;
+            }
+            if !backend.partial && !backend.missing.is_empty() {
+                writeln!(f, "  FAILED: no case ran {}", backend.missing.join(", "))?;
+            }
+            if !backend.unlisted.is_empty() {
+                writeln!(f, "  FAILED: not listed, but ran: {}", backend.unlisted.join(", "))?;
             }
             for failure in backend.failures.iter().take(SHOWN) {
                 writeln!(

@@ -2,8 +2,8 @@
 
 use lapidary_core::testing::Random;
 use lapidary_core::{
-    Activation, AnyMatrixMut, AnyMatrixRef, ElementType, KernelChoice, Layout, Placement, Problem,
-    Shape,
+    Activation, AnyMatrixMut, AnyMatrixRef, ElementType, KernelChoice, Layout, MatrixKernel,
+    Placement, PlanOptions, Problem, Shape,
 };
 
 /// Numbers drawn from bytes, and from a generator once they are used up.
@@ -126,13 +126,36 @@ pub(crate) fn view(bytes: &[u8]) {
     let _ = AnyMatrixMut::from_bytes(&mut storage, element, placement);
 }
 
-/// A plan of any problem within any limits: decided, or refused with a message of one line.
+/// A plan of any problem within any limits: decided and within them, or refused with a message of one
+/// line.
 pub(crate) fn plan(bytes: &[u8]) {
     let mut source = Source::new(bytes);
     let problem = source.problem();
-    let kernels = KernelChoice::all_steps(problem.a);
+    let mut kernels = KernelChoice::all_steps(problem.a);
+    kernels.push(KernelChoice::Skinny);
+    #[cfg(feature = "wgsl")]
+    {
+        use lapidary_wgsl::decide::{
+            cooperative_blocks, dot4_blocks, float_blocks, integer_blocks,
+        };
+        let blocks = float_blocks().into_iter().chain(integer_blocks()).chain(dot4_blocks());
+        let blocks = blocks.chain(cooperative_blocks());
+        kernels.extend(blocks.map(|block| KernelChoice::Policy(block.config)));
+    }
     let which = usize::from(source.byte());
-    let choice = kernels.get(which % 24).copied().unwrap_or(KernelChoice::Auto);
+    let tile = [source.size(), source.size(), source.size()];
+    let splits = source.size();
+    kernels.push(KernelChoice::Matrix(MatrixKernel {
+        buffers: Some(which % 4),
+        splits: (which & 8 != 0).then_some(splits),
+        ..MatrixKernel::tile(tile)
+    }));
+    // A third of the time the backend's own choice.
+    let choice = kernels.get(which % (kernels.len() * 3 / 2)).copied().unwrap_or_default();
+    let mut options = PlanOptions::kernel(choice);
+    let asked = source.byte();
+    options.k_slices = (asked & 1 != 0).then(|| source.size());
+    options.copies = (asked & 2 != 0).then_some([asked & 4 != 0, asked & 8 != 0]);
     let one_line = |error: lapidary_core::Error| {
         assert_eq!(error.to_string().lines().count(), 1, "{error}");
     };
@@ -143,15 +166,22 @@ pub(crate) fn plan(bytes: &[u8]) {
         limits.max_compute_workgroup_storage_size = u32::from(source.byte()) * 256;
         limits.max_compute_workgroups_per_dimension = 1 + (source.size() as u32 & 0xffff);
         limits.max_storage_buffer_binding_size = 1024 + (source.size() as u64 & 0xffff_ffff);
-        let limits = DeviceLimits::from_limits(&limits, wgpu::Features::SHADER_F16, which % 3 == 0);
+        let features = wgpu::Features::SHADER_F16;
+        let mut limits = DeviceLimits::from_limits(&limits, features, which.is_multiple_of(3));
+        limits.cooperative = asked & 16 != 0;
+        limits.subgroup_lanes = if asked & 32 != 0 { 32 } else { 0 };
         // Chunks are listed one by one: of sizes without end only the refusals are looked at.
         if problem.flops() < 1e12 {
-            lapidary_wgsl::decide::decide(&problem, &limits, choice, "any").map_or_else(
-                one_line,
-                |d| {
-                    assert!(d.chunks.iter().all(|chunk| chunk.rows <= problem.m));
-                },
-            );
+            let decided = lapidary_wgsl::decide::decide_with(&problem, &limits, &options, "any");
+            decided.map_or_else(one_line, |decision| {
+                assert!(decision.chunks.iter().all(|chunk| chunk.rows <= problem.m));
+                let summary = &decision.summary;
+                assert!(summary.workgroup_bytes <= limits.workgroup_bytes, "{summary:?}");
+                assert!(summary.workgroup_threads <= limits.workgroup_threads, "{summary:?}");
+                let counts = summary.dispatches.iter().flatten();
+                let most = counts.max().copied().unwrap_or(0);
+                assert!(most <= limits.workgroups_per_axis, "{summary:?}");
+            });
         }
     }
     #[cfg(feature = "hip")]
@@ -160,8 +190,11 @@ pub(crate) fn plan(bytes: &[u8]) {
         use lapidary_hip::decide::{Asked, DeviceFacts, decide};
         let target = [Target::Gfx942, Target::Gfx950, Target::Gfx90a][which % 3];
         let facts = DeviceFacts { target, compute_units: 304, name: "any".into() };
-        decide(&problem, &facts, Asked::Core(choice)).map_or_else(one_line, |decision| {
+        let asked = Asked::of_options(&options, target);
+        decide(&problem, &facts, asked).map_or_else(one_line, |decision| {
             assert!(!decision.summary.kernel.is_empty());
+            let summary = &decision.summary;
+            assert!(summary.workgroup_bytes <= target.lds_bytes() as usize, "{summary:?}");
         });
     }
 }

@@ -76,11 +76,6 @@ impl<S: Float> Epilogue<S> {
             && self.activation == Activation::None
     }
 
-    /// Whether C is read before it is written.
-    pub(super) fn reads_c(&self) -> bool {
-        self.reads_c
-    }
-
     /// Finishes one row of a block: `sums` are used up, `out` is written (and read at beta ≠ 0).
     pub(super) fn finish<T: Stored<S>>(
         &self,

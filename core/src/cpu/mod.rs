@@ -15,6 +15,7 @@
 
 mod activation;
 mod epilogue;
+mod kernel;
 mod multiply;
 mod plan;
 mod run;
@@ -34,6 +35,7 @@ use crate::operands::Operands;
 use crate::problem::Problem;
 use crate::view::{AnyMatrixMut, AnyMatrixRef, AnyVectorRef};
 
+pub use kernel::{CpuKernel, CpuSums};
 pub use plan::{CpuPackedB, CpuPlan};
 pub use tensor::CpuTensor;
 

@@ -1,5 +1,6 @@
 //! How a product is cut into blocks, and B prepared for that.
 
+use super::kernel::CpuKernel;
 use super::multiply::Scalar;
 use super::source::{self, BlockBuffer};
 use crate::backend::{PlanOptions, PlanSummary};
@@ -21,6 +22,8 @@ pub(super) const K_BLOCK: usize = 1024;
 pub struct CpuPlan {
     pub(super) problem: Problem,
     pub(super) summary: PlanSummary,
+    /// The code that runs.
+    pub(super) kernel: CpuKernel,
     /// Rows and columns of the blocks that C is cut into.
     pub(super) block: [usize; 2],
 }
@@ -46,15 +49,16 @@ impl CpuPlan {
             });
         }
         let converted = !matches!(problem.a, ElementType::F32 | ElementType::F64);
-        let block = block_size(problem, threads, converted);
+        let kernel = CpuKernel::of(problem);
+        let block = block_size(problem, kernel, threads, converted);
         let [rows, cols] = block;
         let blocks = [problem.n.div_ceil(cols), problem.m.div_ceil(rows), problem.batch];
         let reason = format!(
-            "{} blocks of C for {threads} threads, each summed in {}",
+            "{} blocks of {rows}x{cols} of C for {threads} threads, each summed in {}",
             blocks.iter().map(|&b| b as u128).product::<u128>(),
             sums_in(problem)
         );
-        let mut summary = PlanSummary::new(format!("cpu_blocked_{rows}x{cols}"), reason);
+        let mut summary = PlanSummary::new(kernel.name(), reason);
         summary.block_tile = block;
         summary.dispatches = vec![blocks.map(|b| u32::try_from(b).unwrap_or(u32::MAX))];
         if converted {
@@ -69,7 +73,7 @@ impl CpuPlan {
                 if sums_in(problem) == ElementType::F64 { "f64" } else { "f32" }
             ));
         }
-        Ok(Self { problem: problem.clone(), summary, block })
+        Ok(Self { problem: problem.clone(), summary, kernel, block })
     }
 }
 
@@ -79,24 +83,15 @@ pub(super) fn sums_in(problem: &Problem) -> ElementType {
     if problem.block_scales { ElementType::F64 } else { problem.accumulator() }
 }
 
-/// The largest block that leaves two tasks for every further thread, from 64×64 up.
-///
-/// Each block reads its rows of A and columns of B anew, so blocks are as large as what happens to
-/// their sums allows: those that are elements of C as they are need no other place and no second
-/// look; sums with an epilogue in C's own memory are looked at again, while a cache still holds them;
-/// others, and those of integers, have buffers of their own besides.
-fn block_size(problem: &Problem, threads: usize, converted: bool) -> [usize; 2] {
+/// The largest block that leaves two tasks for every further thread, from 64×64 up to the kernel's
+/// [`largest_block`](CpuKernel::largest_block).
+fn block_size(problem: &Problem, kernel: CpuKernel, threads: usize, converted: bool) -> [usize; 2] {
     let plain = problem.alpha == 1.0
         && !problem.bias
         && !problem.row_scale
         && !problem.col_scale
         && problem.activation == Activation::None;
-    let in_c = problem.c == sums_in(problem) && problem.c != ElementType::I32 && !problem.reads_c();
-    let largest = match (in_c, plain, converted) {
-        (true, true, false) => 2048,
-        (true, true, true) => 1024,
-        _ => 512,
-    };
+    let largest = kernel.largest_block(plain, converted);
     let wanted = if threads <= 1 { 1 } else { 2 * threads };
     let round = |size: usize| size.clamp(1, largest).next_multiple_of(64).min(largest);
     let mut block = [round(problem.m), round(problem.n)];

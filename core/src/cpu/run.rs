@@ -3,8 +3,9 @@
 use faer::prelude::ReborrowMut;
 
 use super::epilogue::{Epilogue, Float, IntegerEpilogue, Stored};
+use super::kernel::{CpuKernel, CpuSums};
 use super::multiply::Workspace;
-use super::plan::{CpuPlan, sums_in};
+use super::plan::CpuPlan;
 use super::source::BlockScales;
 use super::tasks;
 use crate::backend::Progress;
@@ -55,6 +56,7 @@ impl<'a> Inputs<'a> {
 /// Where and how a product runs.
 struct Job<'a> {
     pool: Option<&'a rayon::ThreadPool>,
+    kernel: CpuKernel,
     block: [usize; 2],
     problem: &'a Problem,
     inputs: &'a Inputs<'a>,
@@ -72,8 +74,8 @@ pub(super) fn run(
     if problem.is_empty() {
         return Ok(());
     }
-    let job = Job { pool, block: plan.block, problem, inputs, progress };
-    let wide = sums_in(problem) == ElementType::F64;
+    let job = Job { pool, kernel: plan.kernel, block: plan.block, problem, inputs, progress };
+    let wide = plan.kernel.arithmetic == ElementType::F64;
     match problem.c {
         ElementType::F64 => job.floats::<f64, f64>(c),
         ElementType::F32 if wide => job.floats::<f64, f32>(c),
@@ -102,12 +104,12 @@ pub(super) fn run(
 impl Job<'_> {
     /// A product whose epilogue is computed in `S` and stored as `T`.
     fn floats<S: Float, T: Stored<S>>(&self, c: AnyMatrixMut<'_>) -> Result<(), Error> {
-        let integers = self.problem.accumulator() == ElementType::I32;
+        let integers = self.kernel.sums == CpuSums::Integers;
         let k = self.problem.k;
         self.by_rows::<T>(c, |c, place, transposed| {
             let factors = self.inputs.factors(self.problem, transposed);
             let epilogue = Epilogue::<S>::new(self.problem, self.inputs, transposed);
-            let in_c = !integers && !epilogue.reads_c();
+            let in_c = self.kernel.sums == CpuSums::InPlace;
             let body = |workspace: &mut Workspace<S>, task: tasks::Task<'_, T>| {
                 let tasks::Task { batch, rows, cols, out } = task;
                 let out = match if in_c { T::as_sums(out) } else { Err(out) } {
