@@ -1,8 +1,8 @@
 //! Plans whose K is cut: an operand, or a sum, is longer than one dispatch may have it.
 //!
 //! Pieces of K add to sums in the accumulator's type, which the plan holds, and a last pass turns those
-//! into C. Where the sums of all of C exceed a binding too, C is cut into blocks that are computed one
-//! after another.
+//! into C. Where the sums of all of C exceed a binding too, or rows are so long that few of them do, C is
+//! cut into blocks that are computed one after another.
 
 use lapidary_core::{Error, PlanOptions, Problem, Shape, TensorSlice};
 
@@ -42,7 +42,8 @@ fn part(problem: &Problem, c: Shape, k: usize) -> Problem {
     part
 }
 
-/// Cuts K, and C where it must be, until every piece can be planned; `None` where that does not help.
+/// Cuts K, and C where it must be, until every piece can be planned: the largest blocks of C for which
+/// some length of K will do. `None` where nothing helps.
 ///
 /// # Errors
 /// What planning gives other than that a limit is exceeded.
@@ -52,27 +53,27 @@ fn cut(
     options: &PlanOptions,
     device: &str,
 ) -> Result<Option<Cut>, Error> {
-    let (mut c, mut k) = (problem.c_shape(), problem.k);
+    let mut c = problem.c_shape();
     loop {
         let sums = c.to_array().iter().map(|&len| len as u128).product::<u128>() * 4;
         let fits = sums <= u128::from(limits.binding_bytes.min(limits.buffer_bytes))
-            && within(finishing(&part(problem, c, k), limits, device))?
+            && within(finishing(&part(problem, c, problem.k), limits, device))?
                 .is_some_and(|finish| finish.chunks.len() == 1);
-        if fits {
-            let piece = summing(&part(problem, c, k), true);
+        let mut k = fits.then_some(problem.k);
+        while let Some(len) = k {
+            let piece = summing(&part(problem, c, len), true);
             if within(decide::decide_with(&piece, limits, options, device))?.is_some() {
-                return Ok(Some(Cut::new(c, k, sums as u64)));
+                return Ok(Some(Cut::new(c, len, sums as u64)));
             }
+            k = (len > GRAIN).then(|| half(len));
         }
+        // Whole blocks while there are any: an operand's rows may be so long that few span a binding.
         let longer = if c.rows >= c.cols { &mut c.rows } else { &mut c.cols };
-        if fits && k > GRAIN {
-            k = half(k);
-        } else if c.batch > 1 {
-            c.batch = c.batch.div_ceil(2);
-        } else if *longer > GRAIN {
-            *longer = half(*longer);
-        } else {
-            return Ok(None);
+        match *longer {
+            _ if c.batch > 1 => c.batch = c.batch.div_ceil(2),
+            0 | 1 => return Ok(None),
+            length if length > GRAIN => *longer = half(length),
+            length => *longer = length.div_ceil(2),
         }
     }
 }
@@ -109,7 +110,7 @@ impl Wgsl {
             return Err(refusal);
         };
         let pieces = cut.pieces(problem);
-        if pieces.len() > MOST_PIECES || cut.k == problem.k {
+        if !(2..=MOST_PIECES).contains(&pieces.len()) {
             return Err(refusal);
         }
         let sums = self.allocate(problem.accumulator(), cut.c.len().unwrap_or(usize::MAX))?;
@@ -144,9 +145,11 @@ impl Wgsl {
         let mut decision = first.decision.clone();
         let summary = &mut decision.summary;
         summary.notes.push(format!(
-            "K in pieces of up to {}, {} in all, whose sums a pass of its own turns into C",
-            cut.k,
-            steps.len()
+            "in {} pieces of up to {}x{}x{} (MxNxK), whose sums a pass of its own turns into C",
+            steps.len(),
+            cut.c.rows,
+            cut.c.cols,
+            cut.k
         ));
         let indices = steps.iter().flat_map(|step| [Some(step.adds), step.finishes]).flatten();
         summary.dispatches = indices

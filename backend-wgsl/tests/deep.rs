@@ -10,10 +10,10 @@ use lapidary_core::{
 };
 use lapidary_wgsl::{Wgsl, WgslOptions, wgpu};
 
-/// Whether a plan cuts K.
+/// Whether a plan adds up pieces of K.
 fn is_cut(device: &Wgsl, problem: &Problem, options: &PlanOptions) -> bool {
     let plan = device.plan(problem, options).expect("plans");
-    device.summary(&plan).notes.iter().any(|note| note.starts_with("K in pieces of up to "))
+    device.summary(&plan).notes.iter().any(|note| note.contains("whose sums a pass of its own"))
 }
 
 /// Software devices end loops after so many iterations; kernels that would run into that get K in
@@ -109,6 +109,13 @@ fn k_is_cut_where_an_operand_exceeds_a_binding() {
         checked += 1;
     }
     assert_eq!(checked, 5);
+
+    // Twenty rows of A exceed a binding wherever K is cut: fewer rows at a time.
+    let mut case = Case::new(Problem::new(20, 30, 20_000), Values::SmallIntegers(1), 31);
+    let expected = common::expect(&mut case);
+    let uploaded = Uploaded::new(&device, &case);
+    assert!(is_cut(&device, &uploaded.problem, &PlanOptions::default()));
+    uploaded.check_with(&device, &PlanOptions::default(), &expected);
 
     // The sums of C exceed a binding as well; twice through a batch, so that C counts once more.
     let problem = Problem::new(600, 500, 600).beta(1.0);
