@@ -99,11 +99,8 @@ impl Wgsl {
         refusal: Error,
     ) -> Result<WgslPlan, Error> {
         let inner = &self.inner;
-        // Pieces have no part of scales.
-        if problem.has_scales() {
-            return Err(refusal);
-        }
-        if !problem.reads_factors() || problem.is_empty() || decide::check_sizes(problem).is_err() {
+        let sums = problem.reads_factors() && !problem.is_empty() && !problem.has_scales();
+        if !sums || decide::check_sizes(problem).is_err() {
             return Err(refusal);
         }
         let Some(cut) = cut(problem, &inner.limits, options, &inner.name)? else {

@@ -25,13 +25,14 @@ impl Wgsl {
         progress: &dyn Fn(Progress),
     ) -> Result<PlanSummary, Error> {
         let refusal = match self.run_whole(problem, options, operands, c, progress).await {
-            Err(error @ (Error::LimitExceeded { .. } | Error::OutOfMemory { .. })) => error,
+            // Scales are not cut, nor elements that share a byte.
+            Err(error @ (Error::LimitExceeded { .. } | Error::OutOfMemory { .. }))
+                if !problem.has_scales() && !problem.b.is_packed() =>
+            {
+                error
+            }
             result => return result,
         };
-        // Pieces have no part of scales, and 4-bit elements none of a byte.
-        if problem.has_scales() || problem.b.is_packed() {
-            return Err(refusal);
-        }
         tracing::info!(reason = %refusal, device = self.inner.name, "streaming a product");
         let mut budget = self.inner.memory_budget.unwrap_or(self.inner.limits.buffer_bytes);
         loop {

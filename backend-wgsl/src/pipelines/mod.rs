@@ -1,12 +1,13 @@
-//! Compiled kernels: kept for a device's life, and on disk where wanted.
+//! Compiled kernels: the most recently used are kept, and on disk where wanted.
 
 #[cfg(feature = "tune")]
 mod disk;
 
-use std::collections::HashMap;
+use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
 
 use lapidary_core::Error;
+use lru::LruCache;
 
 use crate::device::Inner;
 use crate::emit::Access;
@@ -16,14 +17,28 @@ pub(crate) use disk::{Kept, SavesWhenDropped};
 #[cfg(feature = "tune")]
 pub use disk::{PipelineCache, PipelineCacheState};
 
+/// Pipelines a device keeps. Sizes and strides are written into the fast kernels' texts, so a program
+/// of ever new shapes compiles without end, at up to a megabyte a pipeline; plans hold on to theirs.
+const KEPT: NonZeroUsize = NonZeroUsize::new(256).expect("not zero");
+
 /// What a device has compiled.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Pipelines {
     /// By module text: WGSL is the key because it is what decides the result.
-    compiled: Mutex<HashMap<String, wgpu::ComputePipeline>>,
+    compiled: Mutex<LruCache<String, wgpu::ComputePipeline>>,
     /// What the driver keeps for the next process.
     #[cfg(feature = "tune")]
     pub(crate) kept: Option<Kept>,
+}
+
+impl Default for Pipelines {
+    fn default() -> Self {
+        Self {
+            compiled: Mutex::new(LruCache::new(KEPT)),
+            #[cfg(feature = "tune")]
+            kept: None,
+        }
+    }
 }
 
 impl Pipelines {
@@ -93,7 +108,7 @@ impl Inner {
                 cache: self.pipelines.driver_cache(),
             })
         })?;
-        compiled.insert(source, pipeline.clone());
+        compiled.put(source, pipeline.clone());
         Ok(pipeline)
     }
 }
