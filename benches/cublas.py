@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Times cuBLAS through PyTorch, one CSV row a shape, with the columns of `cargo bench`'s rows.
 
-Needs PyTorch with CUDA and an NVIDIA GPU. TF32 is off. Each figure is the median of REPEATS replays
-of a CUDA graph of CALLS products, after at least 250 ms of warm-up; inputs are random.
+Needs PyTorch with CUDA and an NVIDIA GPU. TF32 is off. Each figure is the median of seven replays of
+a CUDA graph of up to 70 products, after at least 250 ms of warm-up. Inputs are random, and taken in
+turn from as many sets of operands as `cargo bench`'s are, so that caches do not hold them.
 """
 
+import math
 import statistics
 import subprocess
 import sys
@@ -12,15 +14,16 @@ import time
 
 import torch
 
-REPEATS = 15
-SHAPES = [
-    ("f32", 1024, 1024, 1024, 1), ("f32", 2048, 2048, 2048, 1), ("f32", 4096, 4096, 4096, 1),
-    ("f32", 8192, 8192, 8192, 1), ("f32", 1000, 1000, 1000, 1), ("f32", 4095, 4097, 4099, 1),
-    ("f32", 105, 384, 1536, 1), ("f32", 64, 64, 262144, 1), ("f32", 262144, 64, 64, 1),
-    ("f32", 64, 64, 64, 512), ("f32", 1, 4096, 4096, 1), ("f32", 16, 4096, 4096, 1),
-    ("f32", 64, 4096, 4096, 1), ("f16", 1024, 1024, 1024, 1), ("f16", 2048, 2048, 2048, 1),
-    ("f16", 4096, 4096, 4096, 1), ("f16", 8192, 8192, 8192, 1), ("f16", 1, 4096, 4096, 1),
-    ("f16", 16, 4096, 4096, 1), ("f16", 64, 4096, 4096, 1),
+ROUNDS = 7
+CALLS = 70
+ROUND = 0.1  # seconds of a replay, at most
+CACHE = 256e6  # bytes that all sets of operands exceed together
+MOST_SETS = 8
+SIZES = [
+    (1024, 1024, 1024, 1), (2048, 2048, 2048, 1), (4096, 4096, 4096, 1), (8192, 8192, 8192, 1),
+    (1000, 1000, 1000, 1), (4095, 4097, 4099, 1), (105, 384, 1536, 1), (64, 64, 262144, 1),
+    (262144, 64, 64, 1), (64, 64, 64, 512), (1, 4096, 4096, 1), (16, 4096, 4096, 1),
+    (64, 4096, 4096, 1),
 ]
 TYPES = {"f32": torch.float32, "f16": torch.float16}
 
@@ -28,22 +31,31 @@ TYPES = {"f32": torch.float32, "f16": torch.float16}
 def seconds(dtype, m, n, k, batch):
     """Seconds of one product in each repeat, K x N stored row-major."""
     shape = (lambda r, c: (r, c)) if batch == 1 else (lambda r, c: (batch, r, c))
-    a = torch.rand(shape(m, k), device="cuda").mul_(2).sub_(1).to(dtype)
-    b = torch.rand(shape(k, n), device="cuda").mul_(2).sub_(1).to(dtype)
-    c = torch.empty(shape(m, n), device="cuda", dtype=dtype)
-    calls = max(2, min(50, int(2e12 / (2.0 * m * n * k * batch))))
-    torch.matmul(a, b, out=c)
+    random = lambda r, c: torch.rand(shape(r, c), device="cuda").mul_(2).sub_(1).to(dtype)
+    count = batch * (m * k + k * n + m * n) * dtype.itemsize
+    sets = max(1, min(MOST_SETS, math.ceil(CACHE / count) + 1))
+    sets = [(random(m, k), random(k, n), random(m, n)) for _ in range(sets)]
+
+    def multiply(index):
+        a, b, c = sets[index % len(sets)]
+        torch.matmul(a, b, out=c)
+
+    multiply(0)
     torch.cuda.synchronize()
+    start = time.time()
+    multiply(1)
+    torch.cuda.synchronize()
+    calls = max(2, min(CALLS, int(ROUND / (time.time() - start))))
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        for _ in range(calls):
-            torch.matmul(a, b, out=c)
+        for index in range(calls):
+            multiply(index)
     start = time.time()
     while time.time() - start < 0.25:
         graph.replay()
         torch.cuda.synchronize()
     times = []
-    for _ in range(REPEATS):
+    for _ in range(ROUNDS):
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         begin.record()
         graph.replay()
@@ -66,7 +78,7 @@ def main():
     torch.backends.cuda.matmul.allow_tf32 = False
     wanted = sys.argv[1:]
     print("op,shape,dtype,tflops,tbps,us,spread,rounds,status,clock,device,commit")
-    for name, m, n, k, batch in SHAPES:
+    for name, (m, n, k, batch) in ((name, size) for name in TYPES for size in SIZES):
         if wanted and name not in wanted:
             continue
         times = seconds(TYPES[name], m, n, k, batch)

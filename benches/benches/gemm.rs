@@ -7,11 +7,12 @@
 
 use std::fs::File;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, SamplingMode};
+use lapidary_bench::commit;
 use lapidary_bench::cpu::{Arena, ContestError, Peer};
 use lapidary_bench::device::{BATCH, DeviceArena};
 use lapidary_bench::row::{self, Clock, Context, Row};
@@ -23,8 +24,11 @@ use lapidary_wgsl::{Wgsl, WgslOptions, WgslPlan};
 /// Runs of a round on anything fast enough.
 const RUNS: u64 = 70;
 
-/// Rounds whose median is reported: criterion takes no fewer than ten.
+/// Rounds that criterion takes: no fewer are possible.
 const ROUNDS: usize = 10;
+
+/// The last rounds, whose median a row reports.
+const REPORTED: usize = 7;
 
 /// Seconds a round may take; slower products get fewer runs.
 const ROUND: f64 = 0.3;
@@ -64,19 +68,6 @@ fn main() -> ExitCode {
     }
     bench.criterion.final_summary();
     bench.finish()
-}
-
-/// The commit that was built, with a `+` where files differ from it.
-fn commit() -> String {
-    let git = |arguments: &[&str]| {
-        let output = Command::new("git").args(arguments).output().ok()?;
-        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    };
-    let Some(hash) = git(&["rev-parse", "--short=12", "HEAD"]) else {
-        return "unknown".to_owned();
-    };
-    let clean = git(&["status", "--porcelain"]).is_some_and(|changes| changes.is_empty());
-    if clean { hash } else { format!("{hash}+") }
 }
 
 impl Bench {
@@ -142,7 +133,7 @@ impl Bench {
         match failure {
             Some(error) => Err(error),
             // What came before the last rounds was the warm-up.
-            None => Ok(seconds.split_off(seconds.len().saturating_sub(ROUNDS))),
+            None => Ok(seconds.split_off(seconds.len().saturating_sub(REPORTED))),
         }
     }
 

@@ -9,7 +9,7 @@ use lapidary_core::random::Random;
 use lapidary_core::{Cpu, Element, ElementType, Error, F8E4M3, Gemm, Matrix, Operands, Problem};
 use rayon::prelude::*;
 
-use crate::device::matrix;
+use crate::operands::matrix;
 use crate::shape::Shape;
 
 /// Bytes that the operands of all sets exceed together, so that none is found in a cache.

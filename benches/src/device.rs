@@ -3,12 +3,11 @@
 use std::time::{Duration, Instant};
 
 use lapidary_core::random::Random;
-use lapidary_core::{
-    Args, Backend, ElementType, Error, Matrix, Operands, PlanOptions, Problem, element, oracle,
-};
+use lapidary_core::{Args, Backend, Error, Matrix, Operands, PlanOptions, Problem, oracle};
 use lapidary_wgsl::{Wgsl, WgslPackedB, WgslPlan, WgslTensor};
 
 use crate::cpu::ContestError;
+use crate::operands::matrix;
 use crate::shape::Shape;
 
 /// Bytes that the operands of all sets exceed together; the largest caches of today's GPUs hold 256 MB.
@@ -103,6 +102,52 @@ impl<'d> DeviceArena<'d> {
         Ok((timing.runs.iter().map(Duration::as_secs_f64).collect(), timing.device_clock))
     }
 
+    /// Seconds of a product in each of `rounds` rounds of `row` products, recorded one after the other
+    /// into one pass, on all sets of operands in turn.
+    ///
+    /// # Errors
+    /// What executing gives.
+    pub fn time_in_a_row(
+        &self,
+        plan: &WgslPlan,
+        rounds: usize,
+        row: usize,
+    ) -> Result<Vec<f64>, Error> {
+        self.rounds(plan, &self.args(), rounds, row)
+    }
+
+    /// As [`DeviceArena::time_in_a_row`], but each product of a row writes to an output of its own, so
+    /// that none waits for another.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], or what executing gives.
+    pub fn time_outputs_apart(
+        &self,
+        plan: &WgslPlan,
+        rounds: usize,
+        row: usize,
+    ) -> Result<Vec<f64>, Error> {
+        let len = self.problem.c_shape().len().unwrap_or(usize::MAX);
+        let outputs = (0..row)
+            .map(|_| self.device.alloc(self.problem.c, len))
+            .collect::<Result<Vec<_>, Error>>()?;
+        let sets = outputs.iter().zip(self.sets.iter().cycle());
+        let args: Vec<_> = sets.map(|(c, [a, b, _])| Args::new(a, b, c)).collect();
+        self.rounds(plan, &args, rounds, row)
+    }
+
+    fn rounds(
+        &self,
+        plan: &WgslPlan,
+        args: &[Args<'_, Wgsl>],
+        rounds: usize,
+        row: usize,
+    ) -> Result<Vec<f64>, Error> {
+        // The device was busy before, and is with the first round until the others have come.
+        let timing = self.device.time_rows(plan, args, rounds, row, Duration::ZERO)?;
+        Ok(timing.runs.iter().map(Duration::as_secs_f64).collect())
+    }
+
     /// B of each set in the kernel's own order, and the host's time for one, waiting included.
     ///
     /// # Errors
@@ -130,14 +175,27 @@ impl<'d> DeviceArena<'d> {
         runs: usize,
         warm_up: Duration,
     ) -> Result<Vec<f64>, Error> {
-        let args: Vec<_> = self
-            .sets
-            .iter()
-            .zip(packed)
-            .map(|([a, _, c], packed)| Args::with_packed_b(a, packed, c))
-            .collect();
-        let timing = self.device.time_in_turn(plan, &args, runs, warm_up)?;
+        let timing = self.device.time_in_turn(plan, &self.packed_args(packed), runs, warm_up)?;
         Ok(timing.runs.iter().map(Duration::as_secs_f64).collect())
+    }
+
+    fn packed_args<'s>(&'s self, packed: &'s [WgslPackedB]) -> Vec<Args<'s, Wgsl>> {
+        let sets = self.sets.iter().zip(packed);
+        sets.map(|([a, _, c], packed)| Args::with_packed_b(a, packed, c)).collect()
+    }
+
+    /// As [`DeviceArena::time_in_a_row`], with B packed before.
+    ///
+    /// # Errors
+    /// What executing gives.
+    pub fn time_packed_in_a_row(
+        &self,
+        plan: &WgslPlan,
+        packed: &[WgslPackedB],
+        rounds: usize,
+        row: usize,
+    ) -> Result<Vec<f64>, Error> {
+        self.rounds(plan, &self.packed_args(packed), rounds, row)
     }
 
     /// The host's time to enqueue `count` runs, without waiting for them.
@@ -195,30 +253,4 @@ fn put(device: &Wgsl, matrix: &Matrix) -> Result<WgslTensor, Error> {
     let tensor = device.alloc(matrix.element(), matrix.shape().len().unwrap_or(usize::MAX))?;
     device.upload(&tensor, 0, matrix.bytes())?;
     Ok(tensor)
-}
-
-/// A random matrix; elements past a million repeat the first ones.
-pub(crate) fn matrix(
-    element: ElementType,
-    shape: lapidary_core::Shape,
-    random: &mut Random,
-) -> Result<Matrix, Error> {
-    /// A prime, so that no row length divides it.
-    const DISTINCT: usize = 1_048_573;
-    let mut matrix = Matrix::zeros(element, shape)?;
-    let distinct = shape.len().unwrap_or(0).min(DISTINCT);
-    let mut view = matrix.as_mut();
-    let bytes = view.bytes_mut();
-    for index in 0..distinct {
-        let value = match element {
-            ElementType::I8 => f64::from(random.integer(-127, 127)),
-            _ => random.unit(),
-        };
-        element::write_f64(element, bytes, index, value);
-    }
-    let (first, rest) = bytes.split_at_mut(element.bytes_for(distinct));
-    for piece in rest.chunks_mut(first.len().max(1)) {
-        piece.copy_from_slice(&first[..piece.len()]);
-    }
-    Ok(matrix)
 }

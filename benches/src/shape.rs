@@ -129,17 +129,51 @@ pub fn device_shapes(extent: Extent, software: bool) -> Vec<Shape> {
     }
 }
 
+/// The shapes that are compared with other GPU libraries; on a software device the quick ones.
+#[must_use]
+pub fn versus_shapes(extent: Extent, software: bool) -> Vec<Shape> {
+    use ElementType::{BF16, F16, F32, I8};
+    match (extent, software) {
+        (Extent::Smoke, _) => vec![Shape::cube(33, F32), Shape::new(1, 48, 40, F16)],
+        (Extent::Quick, _) | (Extent::Full, true) => {
+            vec![Shape::cube(128, F32), Shape::new(16, 256, 256, F32), Shape::cube(128, F16)]
+        }
+        (Extent::Full, false) => {
+            let mut shapes = Vec::new();
+            for input in [F32, F16] {
+                shapes.extend([4096, 8192, 2048, 1024, 1000].map(|n| Shape::cube(n, input)));
+                shapes.extend([
+                    Shape::new(4095, 4097, 4099, input),
+                    Shape::new(105, 384, 1536, input),
+                ]);
+                shapes.extend([1, 16, 64].map(|m| Shape::new(m, 4096, 4096, input)));
+                shapes.extend([
+                    Shape::new(64, 64, 262_144, input),
+                    Shape::new(262_144, 64, 64, input),
+                    Shape::cube(64, input).batch(512),
+                ]);
+            }
+            shapes.push(Shape { output: F16, ..Shape::cube(4096, F16) });
+            shapes.extend([Shape::cube(4096, BF16), Shape::cube(4096, I8)]);
+            shapes
+        }
+    }
+}
+
 /// The shapes for the CPU backend and its peers.
 #[must_use]
 pub fn host_shapes(extent: Extent) -> Vec<Shape> {
     use ElementType::{BF16, F8E4M3, F16, F32, F64, I8};
-    let (sizes, narrow): (&[usize], usize) = match extent {
-        Extent::Smoke => (&[17], 17),
-        Extent::Quick => (&[256], 256),
-        Extent::Full => (&[256, 512, 1024, 2048], 1024),
+    let (sizes, narrow): (&[usize], &[usize]) = match extent {
+        Extent::Smoke => (&[17], &[17]),
+        Extent::Quick => (&[256], &[256]),
+        Extent::Full => (&[256, 512, 1024, 2048], &[256, 1024]),
     };
     let wide = [F32, F64].into_iter().flat_map(|e| sizes.iter().map(move |&n| Shape::cube(n, e)));
-    wide.chain([F16, BF16, I8, F8E4M3].map(|e| Shape::cube(narrow, e))).collect()
+    let narrow = [F16, BF16, I8, F8E4M3]
+        .into_iter()
+        .flat_map(|e| narrow.iter().map(move |&n| Shape::cube(n, e)));
+    wide.chain(narrow).collect()
 }
 
 #[cfg(test)]
@@ -171,9 +205,10 @@ mod tests {
     fn shapes_are_distinct() {
         for extent in [Extent::Smoke, Extent::Quick, Extent::Full] {
             for software in [true, false] {
-                let all = device_shapes(extent, software);
-                for (index, shape) in all.iter().enumerate() {
-                    assert!(!all[..index].contains(shape), "{}", shape.name());
+                for all in [device_shapes(extent, software), versus_shapes(extent, software)] {
+                    for (index, shape) in all.iter().enumerate() {
+                        assert!(!all[..index].contains(shape), "{}", shape.name());
+                    }
                 }
             }
         }

@@ -174,6 +174,28 @@ fn products_too_large_for_one_block_are_exact() {
 }
 
 #[test]
+fn factors_that_tasks_share_are_converted_whole_whatever_their_arrangement() {
+    use ElementType::{BF16, F8E4M3, F8E5M2Fnuz, F16, F32, I8, I32};
+    // More columns or more rows than a block has, and enough to be converted in parts.
+    let shapes = [(200, 260, 90, 2), (70, 600, 60, 1), (600, 130, 250, 1)];
+    let elements =
+        [(F16, F32), (BF16, BF16), (F8E4M3, F32), (F8E5M2Fnuz, F16), (I8, I32), (I8, F16)];
+    let arrangements = [Arrangement::Dense, Arrangement::ColMajor, Arrangement::Padded];
+    let device = Cpu::with_threads(4).expect("threads");
+    for (m, n, k, batch) in shapes {
+        for (element, c) in elements {
+            for (index, arrangement) in arrangements.into_iter().enumerate() {
+                let other = arrangements[(index + 1) % arrangements.len()];
+                let problem = Problem::new(m, n, k).batch(batch).elements(element, c);
+                let case = exact_case(problem, 8).arranged(arrangement, other, Arrangement::Dense);
+                let what = format!("{m}x{n}x{k}x{batch} {element} {c} {arrangement:?}");
+                check_exact(&device, &case, &what);
+            }
+        }
+    }
+}
+
+#[test]
 fn long_thin_products_are_exact() {
     let device = Cpu::new();
     for (m, n, k) in [(70_000, 1, 3), (1, 70_000, 3), (40_000, 2, 2), (3, 2, 70_000)] {

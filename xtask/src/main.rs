@@ -1,5 +1,6 @@
 //! What a fresh clone needs: `cargo xtask demo` shows the main job at work, `cargo xtask test` runs
-//! every check. Both say what they install before they install it.
+//! every check, both say what they install before they install it; `cargo xtask bench` runs the
+//! benchmarks.
 
 mod apt;
 mod demo;
@@ -35,6 +36,14 @@ enum Task {
     /// LLVM 22, so that the CDNA tests have a compiler, and Debian's HIP runtime, so that the ROCm tests
     /// have a library; what has none is counted as skipped.
     Test(Options),
+    /// Time every kernel beside its peers; the rows go to `target/bench.csv`.
+    ///
+    /// What follows `--` goes to the benchmarks: `cargo xtask bench -- --quick` needs no GPU.
+    Bench {
+        /// Options and a filter of the benchmarks.
+        #[arg(last = true)]
+        arguments: Vec<String>,
+    },
 }
 
 #[derive(clap::Args, Clone, Copy)]
@@ -49,8 +58,17 @@ fn main() -> ExitCode {
     let succeeded = match task {
         Task::Demo(options) => demo::run(options),
         Task::Test(options) => suite::run(options),
+        Task::Bench { arguments } => bench(&arguments),
     };
     if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Runs the benchmarks; true if they succeeded.
+fn bench(arguments: &[String]) -> bool {
+    let bench = ["bench", "-p", "lapidary-bench", "--bench", "gemm", "--"];
+    let outcome = runner::run(runner::cargo(&bench).args(arguments));
+    println!("{outcome}");
+    outcome == runner::Outcome::Passed
 }
 
 /// The folder of the workspace.

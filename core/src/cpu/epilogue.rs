@@ -269,6 +269,11 @@ impl IntegerEpilogue {
         }
     }
 
+    /// Whether sums are elements of C as they are.
+    pub(super) fn is_identity(&self) -> bool {
+        self.alpha == 1 && !self.reads_c && self.bias.is_none() && !self.relu
+    }
+
     /// Finishes one row of a block.
     pub(super) fn finish(&self, row: usize, cols: Range<usize>, sums: &[i32], out: &mut [i32]) {
         for ((out, sum), col) in out.iter_mut().zip(sums).zip(cols) {

@@ -10,15 +10,19 @@
 //! Products with block scales are summed in f64: a scaled element may lie outside the range of f32
 //! where its products do not.
 //!
-//! Operands that the kernel can read in place (f32 and f64 with a unit stride) are; others are
-//! converted block by block, never as a whole.
+//! Operands that the kernel can read in place (f32 and f64 with a unit stride) are. Others are converted
+//! first: once for all tasks that read them, up to 128 MiB of either operand at a time; past that
+//! block by block. The device keeps the memory for it, so that products that are repeated allocate none.
 
 mod activation;
+mod convert;
 mod epilogue;
+mod factor;
 mod kernel;
 mod multiply;
 mod plan;
 mod run;
+mod scratch;
 mod source;
 mod tasks;
 mod tensor;
@@ -40,6 +44,7 @@ pub use plan::{CpuPackedB, CpuPlan};
 pub use tensor::CpuTensor;
 
 use run::{Factor, Inputs};
+use scratch::Scratch;
 
 /// The CPU of the host.
 ///
@@ -70,6 +75,7 @@ use run::{Factor, Inputs};
 #[derive(Clone, Debug, Default)]
 pub struct Cpu {
     pool: Option<Arc<rayon::ThreadPool>>,
+    scratch: Arc<Scratch>,
 }
 
 impl Cpu {
@@ -86,7 +92,7 @@ impl Cpu {
     pub fn with_threads(threads: usize) -> Result<Self, Error> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
         match pool {
-            Ok(pool) => Ok(Self { pool: Some(Arc::new(pool)) }),
+            Ok(pool) => Ok(Self { pool: Some(Arc::new(pool)), ..Self::default() }),
             Err(error) => Err(Error::Device {
                 device: DEVICE.into(),
                 operation: "starting threads",
@@ -121,7 +127,7 @@ impl Cpu {
             device = DEVICE
         )
         .entered();
-        run::run(self.pool.as_deref(), plan, problem, inputs, c, progress)
+        run::run(self.pool.as_deref(), &self.scratch, plan, problem, inputs, c, progress)
     }
 }
 

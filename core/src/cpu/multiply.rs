@@ -4,13 +4,14 @@ use core::ops::Range;
 
 use faer::linalg::matmul::matmul;
 use faer::prelude::ReborrowMut;
-use faer::{Accum, MatMut, MatRef, Par};
+use faer::{Accum, MatMut, Par};
 use half::{bf16, f16};
 
-use super::plan::{CpuPackedB, K_BLOCK};
-use super::source::{self, BlockBuffer, BlockScales};
+use super::convert::{self, Format8};
+use super::factor::Operand;
+use super::plan::K_BLOCK;
+use super::scratch::{Buffer, Scratch, Shelf};
 use crate::element::Element;
-use crate::view::AnyMatrixRef;
 
 /// A float type that products are summed in.
 pub(super) trait Scalar:
@@ -27,6 +28,11 @@ pub(super) trait Scalar:
     fn from_f16(from: &[f16], to: &mut [Self]);
     fn from_bf16(from: &[bf16], to: &mut [Self]);
     fn from_i8(from: &[i8], to: &mut [Self]);
+    fn from_f8(format: Format8, from: &[u8], to: &mut [Self]);
+    /// Of integers of at most 2²⁴ in magnitude.
+    fn to_integers(from: &[Self], to: &mut [i32]);
+    /// Buffers of this type.
+    fn shelf(scratch: &Scratch) -> &Shelf<Self>;
 }
 
 impl Scalar for f32 {
@@ -42,15 +48,22 @@ impl Scalar for f32 {
         self as i32
     }
     fn from_f16(from: &[f16], to: &mut [Self]) {
-        source::f16_to_f32(from, to);
+        convert::f16_to_f32(from, to);
     }
     fn from_bf16(from: &[bf16], to: &mut [Self]) {
-        source::bf16_to_f32(from, to);
+        convert::bf16_to_f32(from, to);
     }
     fn from_i8(from: &[i8], to: &mut [Self]) {
-        for (to, from) in to.iter_mut().zip(from) {
-            *to = f32::from(*from);
-        }
+        convert::i8_to_f32(from, to);
+    }
+    fn from_f8(format: Format8, from: &[u8], to: &mut [Self]) {
+        convert::f8_to_f32(format, from, to);
+    }
+    fn to_integers(from: &[Self], to: &mut [i32]) {
+        convert::f32_to_i32(from, to);
+    }
+    fn shelf(scratch: &Scratch) -> &Shelf<Self> {
+        &scratch.f32
     }
 }
 
@@ -81,229 +94,163 @@ impl Scalar for f64 {
             *to = f64::from(*from);
         }
     }
-}
-
-/// A factor of the product, with the scales of its blocks along K where it has them.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Scaled<'a> {
-    pub(super) factor: Factor<'a>,
-    pub(super) scales: Option<BlockScales<'a>>,
-}
-
-impl<'a> Scaled<'a> {
-    /// The same factor with rows and columns exchanged.
-    pub(super) fn transposed(self) -> Self {
-        Self { factor: self.factor.transposed(), scales: self.scales.map(BlockScales::transposed) }
-    }
-
-    fn in_place<S: Scalar>(
-        &self,
-        batch: usize,
-        rows: Range<usize>,
-        cols: Range<usize>,
-    ) -> Option<MatRef<'a, S>> {
-        match self.scales {
-            Some(_) => None,
-            None => self.factor.in_place(batch, rows, cols),
-        }
-    }
-
-    /// The block as the kernel reads it, converted into `buffer` if it cannot be read in place.
-    fn block<'b, S: Scalar>(
-        &self,
-        batch: usize,
-        rows: Range<usize>,
-        cols: Range<usize>,
-        buffer: &'b mut BlockBuffer<S>,
-    ) -> MatRef<'b, S>
-    where
-        'a: 'b,
-    {
-        if let Some(block) = self.in_place(batch, rows.clone(), cols.clone()) {
-            return block;
-        }
-        match (self.factor, &self.scales) {
-            (Factor::View(view), scales) => {
-                source::converted(&view, batch, [rows, cols], scales.as_ref(), buffer)
-            }
-            (Factor::Packed(packed), Some(scales)) => {
-                let Some((panel, width)) = packed.panel(batch, cols.start) else {
-                    unreachable!("a packed B holds the accumulating type");
-                };
-                source::scaled_panel(panel, width, scales, batch, [rows, cols], buffer)
-            }
-            (Factor::PackedTransposed(packed), Some(scales)) => {
-                let plain =
-                    Scaled { factor: Factor::Packed(packed), scales: Some(scales.transposed()) };
-                plain.block(batch, cols, rows, buffer).transpose()
-            }
-            (Factor::Packed(_) | Factor::PackedTransposed(_), None) => {
-                unreachable!("a packed B holds the accumulating type, in panels as wide as blocks")
+    fn from_f8(format: Format8, from: &[u8], to: &mut [Self]) {
+        let mut values = [0.0; 64];
+        for (to, from) in to.chunks_mut(values.len()).zip(from.chunks(values.len())) {
+            convert::f8_to_f32(format, from, &mut values[..from.len()]);
+            for (to, value) in to.iter_mut().zip(values) {
+                *to = f64::from(value);
             }
         }
     }
-}
-
-/// Where a factor's elements come from.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Factor<'a> {
-    /// As it lies in memory.
-    View(AnyMatrixRef<'a>),
-    /// B, packed.
-    Packed(&'a CpuPackedB),
-    /// B, packed, as the left factor of the transposed product.
-    PackedTransposed(&'a CpuPackedB),
-}
-
-impl<'a> Factor<'a> {
-    /// The same factor with rows and columns exchanged.
-    pub(super) fn transposed(self) -> Self {
-        match self {
-            Self::View(view) => Self::View(view.transposed()),
-            Self::Packed(packed) => Self::PackedTransposed(packed),
-            Self::PackedTransposed(packed) => Self::Packed(packed),
+    fn to_integers(from: &[Self], to: &mut [i32]) {
+        for (to, from) in to.iter_mut().zip(from) {
+            *to = *from as i32;
         }
     }
-
-    fn in_place<S: Scalar>(
-        &self,
-        batch: usize,
-        rows: Range<usize>,
-        cols: Range<usize>,
-    ) -> Option<MatRef<'a, S>> {
-        match self {
-            Self::View(view) => source::in_place(view, batch, rows, cols),
-            Self::Packed(packed) => {
-                let (panel, width) = packed.panel(batch, cols.start)?;
-                let panel = panel.get(rows.start * width..)?;
-                Some(MatRef::from_row_major_slice_with_stride(panel, rows.len(), cols.len(), width))
-            }
-            Self::PackedTransposed(packed) => {
-                Self::Packed(packed).in_place(batch, cols, rows).map(MatRef::transpose)
-            }
-        }
+    fn shelf(scratch: &Scratch) -> &Shelf<Self> {
+        &scratch.f64
     }
 }
 
 /// Buffers that one thread uses for block after block.
-#[derive(Debug)]
-pub(super) struct Workspace<S> {
-    a: BlockBuffer<S>,
-    b: BlockBuffer<S>,
-    /// The block's sums, row-major.
-    pub(super) sums: Vec<S>,
-    /// Exact sums of an integer block, row-major.
-    pub(super) integers: Vec<i32>,
+pub(super) struct Workspace<'s, S> {
+    a: Buffer<'s, S>,
+    b: Buffer<'s, S>,
+    sums: Buffer<'s, S>,
+    integers: Buffer<'s, i32>,
 }
 
-impl<S> Default for Workspace<S> {
-    fn default() -> Self {
-        Self {
-            a: BlockBuffer::default(),
-            b: BlockBuffer::default(),
-            sums: Vec::new(),
-            integers: Vec::new(),
-        }
+impl<'s, S: Scalar> Workspace<'s, S> {
+    pub(super) fn new(scratch: &'s Scratch) -> Self {
+        let shelf = S::shelf(scratch);
+        Self { a: shelf.take(), b: shelf.take(), sums: shelf.take(), integers: scratch.i32.take() }
     }
-}
 
-impl<S: Scalar> Workspace<S> {
-    /// Sums the block `rows` × `cols` of a product over `k` into `sums`; zeros without factors.
+    /// Sums the block `rows` × `cols` of a product over `k`, row-major; zeros without factors.
     pub(super) fn multiply(
         &mut self,
-        factors: Option<[Scaled<'_>; 2]>,
+        factors: Option<[Operand<'_, S>; 2]>,
         batch: usize,
         rows: Range<usize>,
         cols: Range<usize>,
         k: usize,
-    ) {
-        let len = rows.len() * cols.len();
+    ) -> &mut [S] {
+        let [nrows, ncols] = [rows.len(), cols.len()];
         // Old sums are overwritten, never read.
-        self.sums.resize(len, S::ZERO);
-        let mut sums = core::mem::take(&mut self.sums);
-        let block = row_major(&mut sums, rows.len(), cols.len());
-        self.multiply_into(factors, batch, rows, cols, k, block);
-        self.sums = sums;
+        let sums = self.sums.first(nrows * ncols, S::ZERO);
+        let block = MatMut::from_row_major_slice_mut(sums, nrows, ncols);
+        sum([&mut self.a, &mut self.b], factors, batch, rows, cols, k, block);
+        &mut self.sums[..nrows * ncols]
     }
 
     /// As [`multiply`](Self::multiply), into `sums`, which are not read.
     pub(super) fn multiply_into(
         &mut self,
-        factors: Option<[Scaled<'_>; 2]>,
+        factors: Option<[Operand<'_, S>; 2]>,
         batch: usize,
         rows: Range<usize>,
         cols: Range<usize>,
         k: usize,
-        mut sums: MatMut<'_, S>,
+        sums: MatMut<'_, S>,
     ) {
-        let Some([a, b]) = factors.filter(|_| k > 0) else {
-            sums.fill(S::ZERO);
-            return;
-        };
-        let whole = a.in_place::<S>(batch, rows.clone(), 0..k).is_some()
-            && b.in_place::<S>(batch, 0..k, cols.clone()).is_some();
-        let step = if whole { k } else { K_BLOCK };
-        for start in (0..k).step_by(step.max(1)) {
-            let inner = start..k.min(start + step);
-            let accumulate = if start == 0 { Accum::Replace } else { Accum::Add };
-            let sums = sums.rb_mut();
-            self.add([a, b], batch, rows.clone(), cols.clone(), inner, accumulate, sums);
-        }
+        sum([&mut self.a, &mut self.b], factors, batch, rows, cols, k, sums);
     }
 
-    /// As [`multiply`](Self::multiply) for integer factors: exact sums, modulo 2³², into `integers`.
+    /// As [`multiply`](Self::multiply) for integer factors: exact sums, modulo 2³².
     ///
     /// Each block of [`K_BLOCK`] products is summed in floats, where it is exact (no partial sum
     /// exceeds 2²⁴ in magnitude, in any order), and added as integers.
     pub(super) fn multiply_integers(
         &mut self,
-        factors: Option<[Scaled<'_>; 2]>,
+        factors: Option<[Operand<'_, S>; 2]>,
         batch: usize,
         rows: Range<usize>,
         cols: Range<usize>,
         k: usize,
-    ) {
+    ) -> &mut [i32] {
         let len = rows.len() * cols.len();
-        self.integers.clear();
-        self.sums.resize(len, S::ZERO);
+        let factors = factors.filter(|_| k > 0);
         let Some(factors) = factors else {
-            self.integers.resize(len, 0);
-            return;
+            let integers = self.integers.first(len, 0);
+            integers.fill(0);
+            return integers;
         };
-        let mut sums = core::mem::take(&mut self.sums);
         for start in (0..k).step_by(K_BLOCK) {
             let inner = start..k.min(start + K_BLOCK);
-            let block = row_major(&mut sums, rows.len(), cols.len());
-            self.add(factors, batch, rows.clone(), cols.clone(), inner, Accum::Replace, block);
+            let sums = self.sums.first(len, S::ZERO);
+            let block = MatMut::from_row_major_slice_mut(&mut *sums, rows.len(), cols.len());
+            let buffers = [&mut self.a, &mut self.b];
+            let (lines, across) = (rows.clone(), cols.clone());
+            add(buffers, factors, batch, lines, across, inner, Accum::Replace, block);
+            let integers = self.integers.first(len, 0);
             if start == 0 {
-                self.integers.extend(sums.iter().map(|part| part.to_i32()));
+                S::to_integers(sums, integers);
             } else {
-                for (sum, part) in self.integers.iter_mut().zip(&sums) {
+                for (sum, part) in integers.iter_mut().zip(sums) {
                     *sum = sum.wrapping_add(part.to_i32());
                 }
             }
         }
-        self.integers.resize(len, 0);
-        self.sums = sums;
+        self.integers.first(len, 0)
     }
 
-    #[allow(clippy::too_many_arguments, reason = "a block of a product, and where it goes")]
-    fn add(
+    /// As [`multiply_integers`](Self::multiply_integers), rounded to floats.
+    pub(super) fn multiply_integers_to_floats(
         &mut self,
-        [a, b]: [Scaled<'_>; 2],
+        factors: Option<[Operand<'_, S>; 2]>,
         batch: usize,
         rows: Range<usize>,
         cols: Range<usize>,
-        inner: Range<usize>,
-        accumulate: Accum,
-        sums: MatMut<'_, S>,
-    ) {
-        let a = a.block(batch, rows, inner.clone(), &mut self.a);
-        let b = b.block(batch, inner, cols, &mut self.b);
-        matmul(sums, accumulate, a, b, S::ONE, Par::Seq);
+        k: usize,
+    ) -> &mut [S] {
+        let len = rows.len() * cols.len();
+        self.multiply_integers(factors, batch, rows, cols, k);
+        let sums = self.sums.first(len, S::ZERO);
+        for (sum, integer) in sums.iter_mut().zip(&*self.integers) {
+            *sum = S::from_i32(*integer);
+        }
+        sums
     }
 }
 
-fn row_major<S>(sums: &mut [S], rows: usize, cols: usize) -> MatMut<'_, S> {
-    MatMut::from_row_major_slice_mut(sums, rows, cols)
+/// Sums the block `rows` × `cols` of a product over `k` into `sums`; zeros without factors.
+fn sum<S: Scalar>(
+    [a, b]: [&mut Buffer<'_, S>; 2],
+    factors: Option<[Operand<'_, S>; 2]>,
+    batch: usize,
+    rows: Range<usize>,
+    cols: Range<usize>,
+    k: usize,
+    mut sums: MatMut<'_, S>,
+) {
+    let Some(factors) = factors.filter(|_| k > 0) else {
+        sums.fill(S::ZERO);
+        return;
+    };
+    let whole = factors[0].in_place(batch, rows.clone(), 0..k).is_some()
+        && factors[1].in_place(batch, 0..k, cols.clone()).is_some();
+    let step = if whole { k } else { K_BLOCK };
+    for start in (0..k).step_by(step.max(1)) {
+        let inner = start..k.min(start + step);
+        let accumulate = if start == 0 { Accum::Replace } else { Accum::Add };
+        let (lines, across) = (rows.clone(), cols.clone());
+        add([a, b], factors, batch, lines, across, inner, accumulate, sums.rb_mut());
+    }
+}
+
+#[allow(clippy::too_many_arguments, reason = "a block of a product, and where it goes")]
+fn add<S: Scalar>(
+    [a_buffer, b_buffer]: [&mut Buffer<'_, S>; 2],
+    [a, b]: [Operand<'_, S>; 2],
+    batch: usize,
+    rows: Range<usize>,
+    cols: Range<usize>,
+    inner: Range<usize>,
+    accumulate: Accum,
+    sums: MatMut<'_, S>,
+) {
+    let a = a.block(batch, rows, inner.clone(), a_buffer);
+    let b = b.block(batch, inner, cols, b_buffer);
+    matmul(sums, accumulate, a, b, S::ONE, Par::Seq);
 }

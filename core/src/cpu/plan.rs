@@ -2,7 +2,8 @@
 
 use super::kernel::CpuKernel;
 use super::multiply::Scalar;
-use super::source::{self, BlockBuffer};
+use super::source;
+use super::tasks;
 use crate::backend::{PlanOptions, PlanSummary};
 use crate::element::ElementType;
 use crate::epilogue::Activation;
@@ -11,9 +12,9 @@ use crate::kernel::KernelChoice;
 use crate::problem::Problem;
 use crate::view::AnyMatrixRef;
 
-/// Length along K of the blocks that operands are converted in.
+/// Length along K of the blocks that a task converts for itself, and of a sum of integers in floats.
 ///
-/// For i8 it also keeps sums exact: 1024 products of at most 2¹⁴ do not exceed 2²⁴, up to which f32
+/// For i8 it keeps sums exact: 1024 products of at most 2¹⁴ do not exceed 2²⁴, up to which f32
 /// holds every integer.
 pub(super) const K_BLOCK: usize = 1024;
 
@@ -64,7 +65,7 @@ impl CpuPlan {
         if converted {
             summary.k_tile_size = K_BLOCK;
             summary.notes.push(format!(
-                "{} operands are converted to {} in blocks of {rows} rows, {cols} columns and {K_BLOCK} along K",
+                "{} operands are converted to {} before they are multiplied",
                 if problem.a == problem.b {
                     problem.a.to_string()
                 } else {
@@ -83,8 +84,12 @@ pub(super) fn sums_in(problem: &Problem) -> ElementType {
     if problem.block_scales { ElementType::F64 } else { problem.accumulator() }
 }
 
-/// The largest block that leaves two tasks for every further thread, from 64×64 up to the kernel's
+/// The largest block that leaves two tasks for each of several threads, from 64×64 up to the kernel's
 /// [`largest_block`](CpuKernel::largest_block).
+///
+/// A block packs its columns of B for itself and reads its rows of A as they lie, so blocks side by
+/// side cost nothing that one of them would not: columns are divided first, until a block is four
+/// times as tall as wide.
 fn block_size(problem: &Problem, kernel: CpuKernel, threads: usize, converted: bool) -> [usize; 2] {
     let plain = problem.alpha == 1.0
         && !problem.bias
@@ -92,7 +97,8 @@ fn block_size(problem: &Problem, kernel: CpuKernel, threads: usize, converted: b
         && !problem.col_scale
         && problem.activation == Activation::None;
     let largest = kernel.largest_block(plain, converted);
-    let wanted = if threads <= 1 { 1 } else { 2 * threads };
+    let shared = threads > 1 && tasks::is_worth_sharing(problem.c_shape(), problem.k);
+    let wanted = if shared { 2 * threads } else { 1 };
     let round = |size: usize| size.clamp(1, largest).next_multiple_of(64).min(largest);
     let mut block = [round(problem.m), round(problem.n)];
     loop {
@@ -105,8 +111,8 @@ fn block_size(problem: &Problem, kernel: CpuKernel, threads: usize, converted: b
         if tasks >= wanted || (rows <= 64 && cols <= 64) {
             return block;
         }
-        let longer = usize::from(cols > rows);
-        block[longer] = (block[longer] / 2).next_multiple_of(64);
+        let divided = usize::from(cols > 64 && rows <= 4 * cols);
+        block[divided] = (block[divided] / 2).next_multiple_of(64);
     }
 }
 
@@ -182,19 +188,15 @@ fn panels<S: Scalar>(b: &AnyMatrixRef<'_>, panel: usize) -> Result<Vec<S>, Error
         what: "packed B".into(),
         device: "host".into(),
     })?;
-    let mut buffer = BlockBuffer::default();
+    let mut buffer = Vec::new();
     for batch in 0..shape.batch {
         for first in (0..shape.cols).step_by(panel) {
             let cols = first..shape.cols.min(first + panel);
             for k in (0..shape.rows).step_by(K_BLOCK) {
                 let rows = k..shape.rows.min(k + K_BLOCK);
-                let block = source::converted::<S>(
-                    b,
-                    batch,
-                    [rows.clone(), cols.clone()],
-                    None,
-                    &mut buffer,
-                );
+                buffer.resize(rows.len() * cols.len(), S::ZERO);
+                let block = [rows.clone(), cols.clone()];
+                let block = source::converted::<S>(b, batch, block, None, &mut buffer);
                 for row in 0..rows.len() {
                     all.extend((0..cols.len()).map(|col| block[(row, col)]));
                 }

@@ -3,9 +3,11 @@
 use faer::prelude::ReborrowMut;
 
 use super::epilogue::{Epilogue, Float, IntegerEpilogue, Stored};
+use super::factor::{Operand, Sharing};
 use super::kernel::{CpuKernel, CpuSums};
-use super::multiply::Workspace;
-use super::plan::CpuPlan;
+use super::multiply::{Scalar, Workspace};
+use super::plan::{CpuPlan, K_BLOCK};
+use super::scratch::Scratch;
 use super::source::BlockScales;
 use super::tasks;
 use crate::backend::Progress;
@@ -16,7 +18,7 @@ use crate::problem::{MX_BLOCK, Problem};
 use crate::view::{AnyMatrixMut, AnyMatrixRef, AnyVectorRef, MatrixMut};
 use half::{bf16, f16};
 
-pub(super) use super::multiply::{Factor, Scaled};
+pub(super) use super::factor::{Factor, Scaled};
 
 /// What a product reads besides C: A and B only where the problem reads them.
 #[derive(Debug, Default)]
@@ -56,6 +58,7 @@ impl<'a> Inputs<'a> {
 /// Where and how a product runs.
 struct Job<'a> {
     pool: Option<&'a rayon::ThreadPool>,
+    scratch: &'a Scratch,
     kernel: CpuKernel,
     block: [usize; 2],
     problem: &'a Problem,
@@ -65,6 +68,7 @@ struct Job<'a> {
 
 pub(super) fn run(
     pool: Option<&rayon::ThreadPool>,
+    scratch: &Scratch,
     plan: &CpuPlan,
     problem: &Problem,
     inputs: &Inputs<'_>,
@@ -74,8 +78,9 @@ pub(super) fn run(
     if problem.is_empty() {
         return Ok(());
     }
-    let job = Job { pool, kernel: plan.kernel, block: plan.block, problem, inputs, progress };
-    let wide = plan.kernel.arithmetic == ElementType::F64;
+    let kernel = plan.kernel;
+    let job = Job { pool, scratch, kernel, block: plan.block, problem, inputs, progress };
+    let wide = kernel.arithmetic == ElementType::F64;
     match problem.c {
         ElementType::F64 => job.floats::<f64, f64>(c),
         ElementType::F32 if wide => job.floats::<f64, f32>(c),
@@ -107,10 +112,9 @@ impl Job<'_> {
         let integers = self.kernel.sums == CpuSums::Integers;
         let k = self.problem.k;
         self.by_rows::<T>(c, |c, place, transposed| {
-            let factors = self.inputs.factors(self.problem, transposed);
             let epilogue = Epilogue::<S>::new(self.problem, self.inputs, transposed);
             let in_c = self.kernel.sums == CpuSums::InPlace;
-            let body = |workspace: &mut Workspace<S>, task: tasks::Task<'_, T>| {
+            self.blocks::<S, T>(c, place, transposed, |workspace, factors, task| {
                 let tasks::Task { batch, rows, cols, out } = task;
                 let out = match if in_c { T::as_sums(out) } else { Err(out) } {
                     Ok(mut sums) => {
@@ -126,24 +130,21 @@ impl Job<'_> {
                     }
                     Err(out) => out,
                 };
-                if integers {
-                    workspace.multiply_integers(factors, batch, rows.clone(), cols.clone(), k);
-                    let Workspace { sums, integers, .. } = workspace;
-                    for (sum, integer) in sums.iter_mut().zip(integers) {
-                        *sum = S::from_i32(*integer);
-                    }
+                let (lines, across) = (rows.clone(), cols.clone());
+                // Integers that one block along K sums up are exact in floats.
+                let sums = if integers && k > K_BLOCK {
+                    workspace.multiply_integers_to_floats(factors, batch, lines, across, k)
                 } else {
-                    workspace.multiply(factors, batch, rows.clone(), cols.clone(), k);
-                }
-                let mut sums = workspace.sums.chunks_exact_mut(cols.len());
+                    workspace.multiply(factors, batch, lines, across, k)
+                };
+                let mut sums = sums.chunks_exact_mut(cols.len());
                 let task = tasks::Task { batch, rows, cols: cols.clone(), out };
                 task.for_each_row(|row, out| {
                     if let Some(sums) = sums.next() {
                         epilogue.finish(batch, row, cols.clone(), sums, out);
                     }
                 });
-            };
-            tasks::for_each(self.pool, c, place, self.cut(transposed), k, self.progress, body);
+            });
         })
     }
 
@@ -151,21 +152,56 @@ impl Job<'_> {
     fn integers(&self, c: AnyMatrixMut<'_>) -> Result<(), Error> {
         let k = self.problem.k;
         self.by_rows::<i32>(c, |c, place, transposed| {
-            let factors = self.inputs.factors(self.problem, transposed);
             let epilogue = IntegerEpilogue::new(self.problem, self.inputs.bias, transposed);
-            let body = |workspace: &mut Workspace<f32>, task: tasks::Task<'_, i32>| {
+            // Sums that need no second look are C's elements as they are.
+            let direct = epilogue.is_identity() && k <= K_BLOCK;
+            self.blocks::<f32, i32>(c, place, transposed, |workspace, factors, task| {
                 let tasks::Task { batch, rows, cols, out } = task;
-                workspace.multiply_integers(factors, batch, rows.clone(), cols.clone(), k);
-                let mut sums = workspace.integers.chunks_exact(cols.len());
+                let (lines, across) = (rows.clone(), cols.clone());
                 let task = tasks::Task { batch, rows, cols: cols.clone(), out };
+                if direct {
+                    let sums = workspace.multiply(factors, batch, lines, across, k);
+                    let mut sums = sums.chunks_exact(cols.len());
+                    task.for_each_row(|_, out| {
+                        if let Some(sums) = sums.next() {
+                            f32::to_integers(sums, out);
+                        }
+                    });
+                    return;
+                }
+                let sums = workspace.multiply_integers(factors, batch, lines, across, k);
+                let mut sums = sums.chunks_exact(cols.len());
                 task.for_each_row(|row, out| {
                     if let Some(sums) = sums.next() {
                         epilogue.finish(row, cols.clone(), sums, out);
                     }
                 });
-            };
-            tasks::for_each(self.pool, c, place, self.cut(transposed), k, self.progress, body);
+            });
         })
+    }
+
+    /// Runs `body` on each block of C, which lies at `place` in `c`, with the factors as it reads them.
+    fn blocks<S: Scalar, T: Element>(
+        &self,
+        c: &mut [T],
+        place: &Placement,
+        transposed: bool,
+        body: impl Fn(&mut Workspace<'_, S>, Option<[Operand<'_, S>; 2]>, tasks::Task<'_, T>)
+        + Sync
+        + Send,
+    ) {
+        let (k, cut) = (self.problem.k, self.cut(transposed));
+        let factors = self.inputs.factors(self.problem, transposed);
+        let mut sharing = Sharing::<S>::new(self.scratch, factors, place.shape, cut, k);
+        let by_matrix = sharing.by_matrix();
+        tasks::for_each_wave(c, place, cut, k, by_matrix, self.progress, |wave| {
+            let operands = sharing.operands(self.pool, &wave.tasks);
+            wave.run(
+                self.pool,
+                || Workspace::new(self.scratch),
+                |workspace, task| body(workspace, operands, task),
+            );
+        });
     }
 
     /// Rows and columns of the blocks that the product, or its transpose, is cut into.

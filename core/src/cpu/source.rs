@@ -3,32 +3,13 @@
 use core::ops::Range;
 
 use faer::MatRef;
-use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
+use super::convert::Format8;
 use super::multiply::Scalar;
 use crate::element::{self, Element, ElementType};
 use crate::narrow::{E8M0, F8E4M3, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz};
 use crate::view::{AnyMatrixRef, AnyVectorRef};
-
-/// Where a block is converted to; grows to the largest block and is used again.
-#[derive(Debug)]
-pub(super) struct BlockBuffer<S>(Vec<S>);
-
-impl<S> Default for BlockBuffer<S> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
-
-impl<S: Scalar> BlockBuffer<S> {
-    fn get(&mut self, len: usize) -> &mut [S] {
-        if self.0.len() < len {
-            self.0.resize(len, S::ZERO);
-        }
-        &mut self.0[..len]
-    }
-}
 
 /// The block in place, if it holds `S` and one of its strides is 1.
 pub(super) fn in_place<'a, S: Scalar>(
@@ -60,19 +41,25 @@ pub(super) fn in_place<'a, S: Scalar>(
     }
 }
 
-/// The block converted to `S` and multiplied by its scales, dense, in the order that reads the source's unit stride along lines.
+/// Whether a block of the view is converted column by column: along its unit stride, if it has one.
+pub(super) fn by_columns(view: &AnyMatrixRef<'_>) -> bool {
+    let layout = view.placement().layout;
+    layout.row_stride == 1 && layout.col_stride != 1
+}
+
+/// The block converted to `S` and multiplied by its scales, dense, in the order that
+/// [`by_columns`] says; `out` has its length.
 pub(super) fn converted<'b, S: Scalar>(
     view: &AnyMatrixRef<'_>,
     batch: usize,
     [rows, cols]: [Range<usize>; 2],
     scales: Option<&BlockScales<'_>>,
-    buffer: &'b mut BlockBuffer<S>,
+    out: &'b mut [S],
 ) -> MatRef<'b, S> {
     let (nrows, ncols) = (rows.len(), cols.len());
-    let out = buffer.get(nrows * ncols);
     let layout = view.placement().layout;
     let first = view.placement().offset as i128 + layout.index(batch, rows.start, cols.start);
-    let by_columns = layout.row_stride == 1 && layout.col_stride != 1;
+    let by_columns = by_columns(view);
     let lines = if by_columns {
         Lines { first, count: ncols, length: nrows, pitch: layout.col_stride, step: 1 }
     } else {
@@ -84,24 +71,7 @@ pub(super) fn converted<'b, S: Scalar>(
             step: layout.col_stride,
         }
     };
-    match view.element() {
-        ElementType::F64 => lines.convert::<f64, S>(view.bytes(), out, each),
-        ElementType::F32 => lines.convert::<f32, S>(view.bytes(), out, each),
-        ElementType::F16 => lines.convert::<f16, S>(view.bytes(), out, S::from_f16),
-        ElementType::BF16 => lines.convert::<bf16, S>(view.bytes(), out, S::from_bf16),
-        ElementType::I8 => lines.convert::<i8, S>(view.bytes(), out, S::from_i8),
-        ElementType::I32 => lines.convert::<i32, S>(view.bytes(), out, each),
-        ElementType::F8E4M3Fnuz => {
-            lines.decode::<F8E4M3Fnuz, S>(view.bytes(), out, F8E4M3Fnuz::from_bits)
-        }
-        ElementType::F8E5M2Fnuz => {
-            lines.decode::<F8E5M2Fnuz, S>(view.bytes(), out, F8E5M2Fnuz::from_bits)
-        }
-        ElementType::F8E4M3 => lines.decode::<F8E4M3, S>(view.bytes(), out, F8E4M3::from_bits),
-        ElementType::F8E5M2 => lines.decode::<F8E5M2, S>(view.bytes(), out, F8E5M2::from_bits),
-        ElementType::E8M0 => lines.convert::<E8M0, S>(view.bytes(), out, each),
-        ElementType::F4E2M1 | ElementType::I4 => lines.unpack(view, out),
-    }
+    lines.merged().fill(view, out);
     if let Some(scales) = scales {
         scales.apply(out, by_columns, batch, rows, cols);
     }
@@ -115,10 +85,9 @@ pub(super) fn scaled_panel<'b, S: Scalar>(
     scales: &BlockScales<'_>,
     batch: usize,
     [rows, cols]: [Range<usize>; 2],
-    buffer: &'b mut BlockBuffer<S>,
+    out: &'b mut [S],
 ) -> MatRef<'b, S> {
     let (nrows, ncols) = (rows.len(), cols.len());
-    let out = buffer.get(nrows * ncols);
     let lines = panel.chunks(width.max(1)).skip(rows.start);
     for (out, line) in out.chunks_exact_mut(ncols.max(1)).zip(lines) {
         out.copy_from_slice(&line[..ncols]);
@@ -127,7 +96,12 @@ pub(super) fn scaled_panel<'b, S: Scalar>(
     dense(out, false, nrows, ncols)
 }
 
-fn dense<S: Scalar>(out: &[S], by_columns: bool, nrows: usize, ncols: usize) -> MatRef<'_, S> {
+pub(super) fn dense<S: Scalar>(
+    out: &[S],
+    by_columns: bool,
+    nrows: usize,
+    ncols: usize,
+) -> MatRef<'_, S> {
     if by_columns {
         MatRef::from_column_major_slice(out, nrows, ncols)
     } else {
@@ -190,6 +164,36 @@ struct Lines {
 }
 
 impl Lines {
+    /// The same elements in as few lines as possible: one, where no gaps lie between them.
+    fn merged(self) -> Self {
+        if self.step != 1 || usize::try_from(self.pitch) != Ok(self.length) {
+            return self;
+        }
+        Self { count: 1, length: self.count * self.length, ..self }
+    }
+
+    /// Writes line after line of `view` to `out`.
+    fn fill<S: Scalar>(&self, view: &AnyMatrixRef<'_>, out: &mut [S]) {
+        match view.element() {
+            ElementType::F64 => self.convert::<f64, S>(view.bytes(), out, each),
+            ElementType::F32 => self.convert::<f32, S>(view.bytes(), out, each),
+            ElementType::F16 => self.convert::<f16, S>(view.bytes(), out, S::from_f16),
+            ElementType::BF16 => self.convert::<bf16, S>(view.bytes(), out, S::from_bf16),
+            ElementType::I8 => self.convert::<i8, S>(view.bytes(), out, S::from_i8),
+            ElementType::I32 => self.convert::<i32, S>(view.bytes(), out, each),
+            ElementType::F8E4M3Fnuz => {
+                self.decode::<F8E4M3Fnuz, S>(view.bytes(), out, Format8::E4M3_FNUZ);
+            }
+            ElementType::F8E5M2Fnuz => {
+                self.decode::<F8E5M2Fnuz, S>(view.bytes(), out, Format8::E5M2_FNUZ);
+            }
+            ElementType::F8E4M3 => self.decode::<F8E4M3, S>(view.bytes(), out, Format8::E4M3),
+            ElementType::F8E5M2 => self.decode::<F8E5M2, S>(view.bytes(), out, Format8::E5M2),
+            ElementType::E8M0 => self.convert::<E8M0, S>(view.bytes(), out, each),
+            ElementType::F4E2M1 | ElementType::I4 => self.unpack(view, out),
+        }
+    }
+
     /// Writes line after line to `out`.
     fn convert<T: Element, S: Scalar>(
         &self,
@@ -224,20 +228,10 @@ impl Lines {
         }
     }
 
-    /// As [`convert`](Self::convert), for the 8-bit type with these codes.
-    fn decode<T: Element, S: Scalar>(&self, bytes: &[u8], out: &mut [S], value: impl Fn(u8) -> T) {
-        if self.step != 1 || self.count.saturating_mul(self.length) < 1024 {
-            self.convert::<T, S>(bytes, out, each);
-            return;
-        }
-        let mut table = [S::ZERO; 256];
-        for (to, code) in table.iter_mut().zip(0..=u8::MAX) {
-            *to = S::from_element(value(code));
-        }
+    /// As [`convert`](Self::convert), for an 8-bit float type.
+    fn decode<T: Element, S: Scalar>(&self, bytes: &[u8], out: &mut [S], format: Format8) {
         self.convert::<T, S>(bytes, out, |codes: &[T], out| {
-            for (to, code) in out.iter_mut().zip(bytemuck::cast_slice::<T, u8>(codes)) {
-                *to = table[usize::from(*code)];
-            }
+            S::from_f8(format, bytemuck::cast_slice(codes), out);
         });
     }
 
@@ -268,17 +262,5 @@ impl Lines {
 fn each<T: Element, S: Scalar>(from: &[T], to: &mut [S]) {
     for (to, from) in to.iter_mut().zip(from) {
         *to = S::from_element(*from);
-    }
-}
-
-/// `f16` to `f32`, with the processor's own instruction where it has one.
-pub(super) fn f16_to_f32(from: &[f16], to: &mut [f32]) {
-    from.convert_to_f32_slice(to);
-}
-
-/// `bf16` to `f32`: the upper half of its bits.
-pub(super) fn bf16_to_f32(from: &[bf16], to: &mut [f32]) {
-    for (to, from) in to.iter_mut().zip(from) {
-        *to = f32::from_bits(u32::from(from.to_bits()) << 16);
     }
 }

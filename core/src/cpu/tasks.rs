@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use faer::MatMut;
-use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 
 use crate::backend::Progress;
 use crate::layout::{Placement, Shape};
@@ -48,51 +48,83 @@ pub(super) fn is_row_major(place: &Placement) -> bool {
         && (batch == 1 || place.layout.batch_stride as i128 >= matrix)
 }
 
-/// Cuts the matrix at `place` in `c`, which [`is_row_major`], into blocks and runs `body` on each,
-/// in parallel, in waves of whole rows of blocks; `progress` is called between waves.
-pub(super) fn for_each<T: Send, W: Default>(
-    pool: Option<&rayon::ThreadPool>,
-    c: &mut [T],
-    place: &Placement,
-    [block_rows, block_cols]: [usize; 2],
-    k: usize,
-    progress: &dyn Fn(Progress),
-    body: impl Fn(&mut W, Task<'_, T>) + Sync,
-) {
-    let Shape { batch, rows, cols } = place.shape;
-    let multiplications = batch as f64 * rows as f64 * cols as f64 * (k as f64).max(1.0);
-    let panel = block_rows.min(rows) as f64 * cols as f64 * (k as f64).max(1.0);
-    let blocks = cols.div_ceil(block_cols).max(1);
-    let per_wave = ((PER_REPORT / panel) as usize).min(MAX_BLOCKS / blocks).max(1);
-    let total = (batch * rows.div_ceil(block_rows)) as u64;
-    let mut done: u64 = 0;
-    let mut serial = W::default();
-    let mut wave = Vec::new();
-    let mut panels = panels(c, place, block_rows).peekable();
-    while let Some(panel) = panels.next() {
-        cut(panel, block_cols, place, &mut wave);
-        done += 1;
-        if panels.peek().is_some() && !done.is_multiple_of(per_wave as u64) {
-            continue;
-        }
-        let tasks = core::mem::take(&mut wave);
-        if multiplications < SERIAL || tasks.len() == 1 {
+/// Blocks of C that are handed out together, in whole rows of blocks.
+pub(super) struct Wave<'c, T> {
+    pub(super) tasks: Vec<Task<'c, T>>,
+    /// Whether the product is worth waking other threads.
+    parallel: bool,
+}
+
+impl<T: Send> Wave<'_, T> {
+    /// Runs `body` on each task, with a workspace a thread.
+    pub(super) fn run<W>(
+        self,
+        pool: Option<&rayon::ThreadPool>,
+        workspace: impl Fn() -> W + Sync + Send,
+        body: impl Fn(&mut W, Task<'_, T>) + Sync + Send,
+    ) {
+        let Self { tasks, parallel } = self;
+        if !parallel || tasks.len() == 1 {
+            let mut serial = workspace();
             for task in tasks {
                 body(&mut serial, task);
             }
         } else {
-            let run = || {
-                tasks.into_par_iter().for_each_init(W::default, |workspace, task| {
-                    body(workspace, task);
-                });
-            };
-            match pool {
-                Some(pool) => pool.install(run),
-                None => run(),
-            }
+            within(pool, || {
+                tasks.into_par_iter().with_max_len(1).for_each_init(workspace, body);
+            });
         }
-        progress(Progress { done, total });
     }
+}
+
+/// Runs `f` on the pool, or, without one, where its parallel parts find the process's own.
+pub(super) fn within(pool: Option<&rayon::ThreadPool>, f: impl FnOnce() + Send) {
+    match pool {
+        Some(pool) => pool.install(f),
+        None => f(),
+    }
+}
+
+/// Cuts the matrix at `place` in `c`, which [`is_row_major`], into blocks and hands them to `run` in
+/// waves, each of one matrix if `by_matrix` says so; `progress` is called between waves.
+pub(super) fn for_each_wave<'c, T>(
+    c: &'c mut [T],
+    place: &Placement,
+    [block_rows, block_cols]: [usize; 2],
+    k: usize,
+    by_matrix: bool,
+    progress: &dyn Fn(Progress),
+    mut run: impl FnMut(Wave<'c, T>),
+) {
+    let Shape { batch, rows, cols } = place.shape;
+    let parallel = is_worth_sharing(place.shape, k);
+    let panel = block_rows.min(rows) as f64 * cols as f64 * (k as f64).max(1.0);
+    let blocks = cols.div_ceil(block_cols).max(1);
+    let per_wave = ((PER_REPORT / panel) as usize).min(MAX_BLOCKS / blocks).max(1);
+    let total = (batch * rows.div_ceil(block_rows)) as u64;
+    let (mut done, mut in_wave) = (0, 0);
+    let mut tasks = Vec::new();
+    let mut panels = panels(c, place, block_rows).peekable();
+    while let Some(panel) = panels.next() {
+        let batch = panel.batch;
+        cut(panel, block_cols, place, &mut tasks);
+        (done, in_wave) = (done + 1, in_wave + 1);
+        let last = match panels.peek() {
+            Some(next) => in_wave == per_wave || (by_matrix && next.batch != batch),
+            None => true,
+        };
+        if last {
+            run(Wave { tasks: core::mem::take(&mut tasks), parallel });
+            progress(Progress { done, total });
+            in_wave = 0;
+        }
+    }
+}
+
+/// Whether a product over `k` is large enough to wake other threads for.
+pub(super) fn is_worth_sharing(shape: Shape, k: usize) -> bool {
+    let Shape { batch, rows, cols } = shape;
+    batch as f64 * rows as f64 * cols as f64 * (k as f64).max(1.0) >= SERIAL
 }
 
 /// Rows of one matrix: which, and the storage from the first element to the last.
@@ -168,7 +200,8 @@ mod tests {
                         }
                     });
                 };
-                for_each(None, &mut storage, &place, [4, 3], 1 << 40, &progress, body);
+                let run = |wave: Wave<'_, u32>| wave.run(None, || (), body);
+                for_each_wave(&mut storage, &place, [4, 3], 1 << 40, false, &progress, run);
                 let panels = (batch * rows.div_ceil(4)) as u64;
                 assert_eq!(reports.into_inner(), (1..=panels).collect::<Vec<_>>());
                 let mut expected = vec![0; len];
@@ -182,6 +215,19 @@ mod tests {
                 }
                 assert_eq!(storage, expected, "{arrangement:?} {batch}x{rows}x{cols}");
             }
+        }
+    }
+
+    #[test]
+    fn waves_keep_to_one_matrix_where_they_must() {
+        let (place, len) = Arrangement::Dense.place(Shape { batch: 3, rows: 10, cols: 4 });
+        for (by_matrix, expected) in [(false, vec![9]), (true, vec![3, 3, 3])] {
+            let mut waves = Vec::new();
+            let mut storage = vec![0u32; len];
+            for_each_wave(&mut storage, &place, [4, 4], 1, by_matrix, &|_| {}, |wave| {
+                waves.push(wave.tasks.len());
+            });
+            assert_eq!(waves, expected);
         }
     }
 
