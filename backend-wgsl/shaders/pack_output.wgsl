@@ -69,12 +69,13 @@ fn main(
             if (HAS_SUM) {
                 let sum = (at.x * p.m + at.y) * p.n + at.z;
                 acc = sums[sum];
-                for (var slice = 1u; slice < SLICES; slice += 1u) {
+                let slices = slices_at(at.x, at.y, at.z);
+                for (var slice = 1u; slice < slices; slice += 1u) {
                     acc += sums[slice * p.batch * p.m * p.n + sum];
                 }
             }
             let before = decode((old >> shift) & LANE_MASK);
-            bits |= (encode(finish(acc, before, at.z)) & LANE_MASK) << shift;
+            bits |= (encode(finish(acc, before, at.x, at.y, at.z)) & LANE_MASK) << shift;
         }
     }
     c_data[word] = (old & ~mask) | bits;

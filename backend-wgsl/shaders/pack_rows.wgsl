@@ -22,12 +22,13 @@ fn main(
     var bits = 0u;
     for (var lane = 0u; lane < PER_WORD; lane += 1u) {
         var acc = sums[first + lane];
-        for (var slice = 1u; slice < SLICES; slice += 1u) {
+        let slices = slices_at(line / p.m, line % p.m, col + lane);
+        for (var slice = 1u; slice < slices; slice += 1u) {
             acc += sums[slice * p.batch * p.m * p.n + first + lane];
         }
         let shift = lane * LANE_BITS;
         let before = decode((old >> shift) & LANE_MASK);
-        bits |= (encode(finish(acc, before, col + lane)) & LANE_MASK) << shift;
+        bits |= (encode(finish(acc, before, line / p.m, line % p.m, col + lane)) & LANE_MASK) << shift;
     }
     c_data[to] = bits;
 }

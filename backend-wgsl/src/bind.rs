@@ -3,7 +3,8 @@
 use lapidary_core::{Error, Layout, Placement, Problem, Shape, Tensor, TensorSlice};
 
 use crate::decide::{
-    COPY_TILE, Chunk, Kernel, Pass, Reads, Store, bands, pack_workgroups, reduce_workgroups,
+    self, COPY_TILE, Chunk, Kernel, Pass, Reads, Stage, Store, Vector, bands, pack_workgroups,
+    reduce_workgroups,
 };
 use crate::device::Wgsl;
 use crate::emit::{self, Access};
@@ -17,6 +18,15 @@ pub(crate) struct Source<'a> {
     pub(crate) tensor: &'a WgslTensor,
     pub(crate) offset: usize,
     pub(crate) layout: Layout,
+}
+
+/// The vectors of an execution, each where the problem has it.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Vectors<'a> {
+    pub(crate) bias: Option<TensorSlice<'a, WgslTensor>>,
+    pub(crate) row_scale: Option<TensorSlice<'a, WgslTensor>>,
+    pub(crate) col_scale: Option<TensorSlice<'a, WgslTensor>>,
+    pub(crate) group_scales: Option<TensorSlice<'a, WgslTensor>>,
 }
 
 /// A storage binding and where in it an element lies.
@@ -37,7 +47,7 @@ impl<'a> Source<'a> {
     /// The same, ending at a whole vector of `width` elements: an array of vectors has no part of
     /// one. [`aligned_kernel`] has made sure that the buffer reaches that far.
     fn bound_vectors(&self, shift: i128, shape: Shape, alignment: u64, width: u32) -> Bound<'a> {
-        let vector = u64::from(width) * self.tensor.element().size() as u64;
+        let vector = u64::from(width) * self.tensor.element().bits() as u64 / 8;
         let bound = self.bound(shift, shape, alignment);
         Bound { size: bound.size.next_multiple_of(vector.max(4)), ..bound }
     }
@@ -51,16 +61,18 @@ impl Wgsl {
         a: Option<Source<'_>>,
         b: Option<Source<'_>>,
         c: TensorSlice<'_, WgslTensor>,
-        bias: Option<TensorSlice<'_, WgslTensor>>,
+        vectors: &Vectors<'_>,
     ) -> Result<Prepared, Error> {
         if let (Some(deep), Some(a), Some(b)) = (&plan.deep, a, b) {
-            return self.bind_deep(plan, deep, [a, b], c, bias);
+            return self.bind_deep(plan, deep, [a, b], c, vectors);
         }
         let WgslPlan { problem, decision, .. } = plan;
         let shares = |tensor: &WgslTensor| tensor.same_allocation(c.tensor);
+        let Vectors { bias, row_scale, col_scale, group_scales } = *vectors;
+        let beside = [bias, row_scale, col_scale, group_scales];
         let shared = a.is_some_and(|s| shares(s.tensor))
             || b.is_some_and(|s| shares(s.tensor))
-            || bias.is_some_and(|s| shares(s.tensor));
+            || beside.into_iter().flatten().any(|s| shares(s.tensor));
         let access = if shared { Access::AllReadWrite } else { Access::ReadOnlyInputs };
         let mut copying = Vec::with_capacity(2);
         let [a, b] = [(a, 0), (b, 1)].map(|(source, side)| {
@@ -93,7 +105,7 @@ impl Wgsl {
                 plan,
                 chunk,
                 access,
-                (a, b, c, bias),
+                (a, b, c, vectors),
                 (multiply.as_ref(), finish.as_ref()),
             )?);
             chunks.push(dispatches);
@@ -110,11 +122,11 @@ impl Wgsl {
         plan: &WgslPlan,
         chunk: &Chunk,
         access: Access,
-        (a, b, c, bias): (
+        (a, b, c, vectors): (
             Option<Source<'_>>,
             Option<Source<'_>>,
             TensorSlice<'_, WgslTensor>,
-            Option<TensorSlice<'_, WgslTensor>>,
+            &Vectors<'_>,
         ),
         (multiply, finish): (
             Option<&(Kernel, wgpu::ComputePipeline, Access)>,
@@ -148,13 +160,14 @@ impl Wgsl {
         let c_source = Source { tensor: c.tensor, offset: c.offset, layout: problem.c_layout };
         let c = c_source.bound(chunk.c_offset(problem.c_layout), rows, alignment);
         params.c = Strides::new(c.base, problem.c_layout);
-        let bias = bias.map(|bias| {
+        let bias = vectors.bias.map(|bias| {
             let layout = Layout::row_major(1, chunk.cols);
             let shape = Shape::new(1, chunk.cols);
             let bound = bound(bias.tensor, bias.offset + chunk.col0, shape, layout, alignment);
             params.bias_base = bound.base;
             bound
         });
+        let scales = Scales::of(problem, chunk, vectors, alignment, &mut params);
         let packs = plan.decision.store != Store::Fused;
         if packs && finish.is_some_and(|(_, rows)| *rows) {
             params.words = (chunk.sum_bytes() / 4 * problem.c.size() as u64 / 4) as u32;
@@ -172,6 +185,7 @@ impl Wgsl {
             size: chunk.sum_bytes() * u64::from(plan.decision.slices()),
             base: 0,
         });
+        let traits = &plan.decision.traits;
         let mut dispatches = Vec::with_capacity(2);
         if let Some((kernel, pipeline, access)) = multiply {
             let output = sums.as_ref().unwrap_or(&c);
@@ -180,6 +194,7 @@ impl Wgsl {
                 bindings: self.bind_group(
                     *access,
                     [a.as_ref(), b.as_ref(), Some(output), bias.as_ref()],
+                    scales.at(decide::bindings(traits, Stage::Multiply { fused: sums.is_none() })),
                     &uniform,
                 )?,
                 workgroups: chunk.workgroups(kernel),
@@ -192,6 +207,7 @@ impl Wgsl {
                 bindings: self.bind_group(
                     access,
                     [sums.as_ref(), None, Some(&c), bias.as_ref()],
+                    scales.at(decide::bindings(traits, Stage::Finish)),
                     &uniform,
                 )?,
                 workgroups: if packs {
@@ -229,7 +245,7 @@ impl Wgsl {
         let lines_are_near = layout.row_stride.unsigned_abs() < layout.col_stride.unsigned_abs();
         let access = Access::ReadOnlyInputs;
         let text = emit::copy(source.tensor.element(), copy.order, lines_are_near, access);
-        let pipeline = self.inner.pipeline(Pass::Copy(copy.order).name(), text, access)?;
+        let pipeline = self.inner.pipeline(Pass::Copy(copy.order).name(), text, access, 0)?;
         let bands = bands(&copy, lines, problem.k, self.inner.limits.workgroups_per_axis);
         bands
             .into_iter()
@@ -254,6 +270,7 @@ impl Wgsl {
                     bindings: self.bind_group(
                         access,
                         [Some(&from), None, Some(&to), None],
+                        Vec::new(),
                         &uniform,
                     )?,
                     workgroups: [
@@ -281,16 +298,26 @@ impl Wgsl {
         })
     }
 
-    fn bind_group(
+    fn bind_group<'b>(
         &self,
         access: Access,
-        storage: [Option<&Bound<'_>>; 4],
+        mut storage: [Option<&'b Bound<'b>>; 4],
+        scales: Vec<(&'b Bound<'b>, u32)>,
         uniform: &wgpu::Buffer,
     ) -> Result<wgpu::BindGroup, Error> {
         let inner = &self.inner;
-        let mut resources = Vec::with_capacity(5);
+        let mut behind = Vec::with_capacity(3);
+        for (bound, binding) in scales {
+            match storage.get_mut(binding as usize) {
+                Some(place) => *place = Some(bound),
+                None => behind.push(bound),
+            }
+        }
+        let further = behind.len() as u32;
+        let mut resources = Vec::with_capacity(8);
         resources.extend(storage.into_iter().map(|bound| resource(bound, &inner.dummy)));
         resources.push(uniform.as_entire_binding());
+        resources.extend(behind.into_iter().map(|bound| resource(Some(bound), &inner.dummy)));
         let entries: Vec<_> = (0..)
             .zip(resources)
             .map(|(binding, resource)| wgpu::BindGroupEntry { binding, resource })
@@ -298,10 +325,60 @@ impl Wgsl {
         inner.scoped("binding operands", 0, || {
             inner.device.create_bind_group(&wgpu::BindGroupDescriptor {
                 label: Some("lapidary"),
-                layout: inner.bind_group_layout(access),
+                layout: inner.bind_group_layout(access, further),
                 entries: &entries,
             })
         })
+    }
+}
+
+/// The scales that a chunk needs.
+struct Scales<'a> {
+    row: Option<Bound<'a>>,
+    col: Option<Bound<'a>>,
+    group: Option<Bound<'a>>,
+}
+
+impl<'a> Scales<'a> {
+    /// Finds them, and says in `params` where they are.
+    fn of(
+        problem: &Problem,
+        chunk: &Chunk,
+        vectors: &Vectors<'a>,
+        alignment: u64,
+        params: &mut Params,
+    ) -> Self {
+        let part =
+            |scales: TensorSlice<'a, WgslTensor>, lines, [line0, count, each]: [usize; 3]| {
+                let layout = Layout {
+                    row_stride: each as isize,
+                    col_stride: 1,
+                    batch_stride: (lines * each) as isize,
+                };
+                let shape = Shape { batch: chunk.batch, rows: count, cols: each };
+                let first = scales.offset + (chunk.batch0 * lines + line0) * each;
+                bound(scales.tensor, first, shape, layout, alignment)
+            };
+        let row = vectors.row_scale.map(|s| part(s, problem.m, [chunk.row0, chunk.rows, 1]));
+        let col = vectors.col_scale.map(|s| part(s, problem.n, [chunk.col0, chunk.cols, 1]));
+        let groups = problem.b_group.and_then(|length| problem.k.checked_div(length)).unwrap_or(0);
+        let group =
+            vectors.group_scales.map(|s| part(s, problem.n, [chunk.col0, chunk.cols, groups]));
+        let base = |bound: &Option<Bound<'_>>| bound.as_ref().map_or(0, |bound| bound.base);
+        params.row_scale = [base(&row), problem.m as u32];
+        params.col_scale = [base(&col), problem.n as u32];
+        params.group_scales = [base(&group), (problem.n * groups) as u32, groups as u32, 0];
+        Self { row, col, group }
+    }
+
+    /// The same at a stage's bindings.
+    fn at(&self, bindings: Vec<(Vector, u32)>) -> Vec<(&Bound<'a>, u32)> {
+        let bound = |vector| match vector {
+            Vector::RowScale => self.row.as_ref(),
+            Vector::ColScale => self.col.as_ref(),
+            Vector::GroupScales => self.group.as_ref(),
+        };
+        bindings.into_iter().filter_map(|(vector, at)| Some((bound(vector)?, at))).collect()
     }
 }
 
@@ -313,16 +390,16 @@ fn bound<'a>(
     layout: Layout,
     alignment: u64,
 ) -> Bound<'a> {
-    let size = tensor.element().size() as u64;
+    let bits = tensor.element().bits() as u64;
     let span = Placement { offset: first, shape, layout }.span().unwrap_or(first..first + 1);
-    let low = tensor.byte_offset + span.start as u64 * size;
-    let high = tensor.byte_offset + span.end as u64 * size;
+    let low = tensor.byte_offset + span.start as u64 * bits / 8;
+    let high = tensor.byte_offset + (span.end as u64 * bits).div_ceil(8);
     let offset = low / alignment * alignment;
     Bound {
         buffer: &tensor.buffer,
         offset,
         size: high.next_multiple_of(4) - offset,
-        base: ((tensor.byte_offset + first as u64 * size - offset) / size) as u32,
+        base: ((tensor.byte_offset * 8 + first as u64 * bits - offset * 8) / bits) as u32,
     }
 }
 

@@ -6,7 +6,7 @@
 
 use lapidary_core::{Error, PlanOptions, Problem, Shape, TensorSlice};
 
-use crate::bind::Source;
+use crate::bind::{Source, Vectors};
 use crate::decide;
 use crate::device::Wgsl;
 use crate::limits::DeviceLimits;
@@ -164,7 +164,7 @@ impl Wgsl {
         deep: &Deep,
         [a, b]: [Source<'_>; 2],
         c: TensorSlice<'_, WgslTensor>,
-        bias: Option<TensorSlice<'_, WgslTensor>>,
+        vectors: &Vectors<'_>,
     ) -> Result<Prepared, Error> {
         let moved = |offset: usize, by: i128| (offset as i128 + by) as usize;
         let mut all = Prepared { chunks: Vec::new(), operations: Vec::new() };
@@ -178,12 +178,14 @@ impl Wgsl {
             let a = Source { offset: moved(a.offset, a.layout.index(batch, row, k)), ..a };
             let b = Source { offset: moved(b.offset, b.layout.index(batch, k, col)), ..b };
             let sums = TensorSlice::new(&deep.sums, 0);
-            push(self.bind(&deep.plans[*adds], Some(a), Some(b), sums, None)?);
+            push(self.bind(&deep.plans[*adds], Some(a), Some(b), sums, &Vectors::default())?);
             if let Some(finish) = finishes {
                 let at = plan.problem.c_layout.index(batch, row, col);
                 let c = TensorSlice::new(c.tensor, moved(c.offset, at));
-                let bias = bias.map(|bias| TensorSlice::new(bias.tensor, bias.offset + col));
-                push(self.bind(&deep.plans[*finish], None, None, c, bias)?);
+                let at = |bias: TensorSlice<'_, WgslTensor>| bias.offset + col;
+                let bias = vectors.bias.map(|bias| TensorSlice::new(bias.tensor, at(bias)));
+                let vectors = Vectors { bias, ..Vectors::default() };
+                push(self.bind(&deep.plans[*finish], None, None, c, &vectors)?);
             }
         }
         Ok(all)

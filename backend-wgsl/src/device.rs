@@ -8,7 +8,7 @@ use std::time::Duration;
 use lapidary_core::{DeviceInfo, ElementType, Error};
 
 use crate::adapter::{self, AdapterChoice};
-use crate::decide::Tuning;
+use crate::decide::{FIXED_BINDINGS, MOST_BINDINGS, Tuning};
 use crate::emit::Access;
 use crate::errors::{self, scoped};
 use crate::limits::{DeviceLimits, shares_memory};
@@ -171,7 +171,8 @@ pub(crate) struct Inner {
     pub(crate) checked: bool,
     #[cfg(feature = "testing")]
     pub(crate) rewrite: Option<crate::ShaderRewrite>,
-    layouts: [Layouts; 2],
+    /// For each way to bind, by the number of bindings behind the fixed ones.
+    layouts: [Vec<Layouts>; 2],
     pub(crate) pipelines: Pipelines,
     /// Why the device was lost, once it was.
     lost: Arc<Mutex<Option<String>>>,
@@ -310,8 +311,10 @@ impl Wgsl {
         let info = device.adapter_info();
         let name = info.name.clone();
         let (layouts, dummy) = scoped(&device, &name, "opening the device", 256, || {
-            let layouts = [Access::ReadOnlyInputs, Access::AllReadWrite]
-                .map(|access| Layouts::new(&device, access));
+            let most = MOST_BINDINGS.min(limits.storage_bindings).saturating_sub(FIXED_BINDINGS);
+            let layouts = [Access::ReadOnlyInputs, Access::AllReadWrite].map(|access| {
+                (0..=most).map(|further| Layouts::new(&device, access, further)).collect()
+            });
             let dummy = device.create_buffer(&wgpu::BufferDescriptor {
                 label: Some("lapidary unused binding"),
                 size: 256,
@@ -394,7 +397,8 @@ impl Wgsl {
         let info = &inner.info;
         let driver = format!("{} {}", info.driver, info.driver_info);
         let mut description = DeviceInfo::new("wgsl", inner.name.clone(), driver.trim());
-        description.elements = vec![ElementType::F32, ElementType::BF16, ElementType::I8];
+        description.elements =
+            vec![ElementType::F32, ElementType::BF16, ElementType::I8, ElementType::I4];
         if inner.limits.f16 {
             description.elements.insert(1, ElementType::F16);
         }
@@ -416,7 +420,13 @@ impl Wgsl {
             ("memory shared with the host".into(), yes_no(limits.unified)),
             ("f16".into(), yes_no(limits.f16)),
             ("cooperative matrices".into(), yes_no(limits.cooperative)),
-            ("tuned for".into(), limits.tuning.class.to_owned()),
+            (
+                "tuned for".into(),
+                match limits.tuning.measured_on {
+                    Some(device) => format!("{}, measured on {device}", limits.tuning.class),
+                    None => format!("{}, estimated", limits.tuning.class),
+                },
+            ),
             ("timestamps".into(), yes_no(features.contains(wgpu::Features::TIMESTAMP_QUERY))),
             ("checked shaders".into(), yes_no(inner.checked)),
         ];
@@ -432,21 +442,23 @@ fn is_usable(properties: &wgpu::CooperativeMatrixProperties) -> bool {
 }
 
 impl Inner {
-    /// The layout of every bind group.
-    pub(crate) fn bind_group_layout(&self, access: Access) -> &wgpu::BindGroupLayout {
-        &self.layout(access).bind_group
+    /// The layout of every bind group with `further` bindings behind the fixed ones.
+    pub(crate) fn bind_group_layout(&self, access: Access, further: u32) -> &wgpu::BindGroupLayout {
+        &self.layout(access, further).bind_group
     }
 
-    fn layout(&self, access: Access) -> &Layouts {
-        match access {
+    fn layout(&self, access: Access, further: u32) -> &Layouts {
+        let layouts = match access {
             Access::ReadOnlyInputs => &self.layouts[0],
             Access::AllReadWrite => &self.layouts[1],
-        }
+        };
+        // A decision has no more than the device allows, and so than there are.
+        &layouts[(further as usize).min(layouts.len() - 1)]
     }
 
     /// The layout of every pipeline.
-    pub(crate) fn pipeline_layout(&self, access: Access) -> &wgpu::PipelineLayout {
-        &self.layout(access).pipeline
+    pub(crate) fn pipeline_layout(&self, access: Access, further: u32) -> &wgpu::PipelineLayout {
+        &self.layout(access, further).pipeline
     }
 
     /// Runs `work` with the device's errors caught.
@@ -531,8 +543,8 @@ fn remember(lost: &Mutex<Option<String>>, reason: String) {
 
 impl Layouts {
     /// Inputs at 0, 1 and 3, the output at 2, parameters at 4: four storage bindings, which is all
-    /// that `downlevel_defaults` allows.
-    fn new(device: &wgpu::Device, access: Access) -> Self {
+    /// that `downlevel_defaults` allows; further inputs behind them.
+    fn new(device: &wgpu::Device, access: Access, further: u32) -> Self {
         let storage = |binding, read_only| wgpu::BindGroupLayoutEntry {
             binding,
             visibility: wgpu::ShaderStages::COMPUTE,
@@ -544,25 +556,27 @@ impl Layouts {
             count: None,
         };
         let inputs = access == Access::ReadOnlyInputs;
+        let mut entries = vec![
+            storage(0, inputs),
+            storage(1, inputs),
+            storage(2, false),
+            storage(3, inputs),
+            wgpu::BindGroupLayoutEntry {
+                binding: 4,
+                visibility: wgpu::ShaderStages::COMPUTE,
+                ty: wgpu::BindingType::Buffer {
+                    ty: wgpu::BufferBindingType::Uniform,
+                    has_dynamic_offset: false,
+                    // Known, so that wgpu need not check it at every dispatch.
+                    min_binding_size: wgpu::BufferSize::new(size_of::<Params>() as u64),
+                },
+                count: None,
+            },
+        ];
+        entries.extend((0..further).map(|index| storage(FIXED_BINDINGS + 1 + index, inputs)));
         let bind_group = device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {
             label: Some("lapidary"),
-            entries: &[
-                storage(0, inputs),
-                storage(1, inputs),
-                storage(2, false),
-                storage(3, inputs),
-                wgpu::BindGroupLayoutEntry {
-                    binding: 4,
-                    visibility: wgpu::ShaderStages::COMPUTE,
-                    ty: wgpu::BindingType::Buffer {
-                        ty: wgpu::BufferBindingType::Uniform,
-                        has_dynamic_offset: false,
-                        // Known, so that wgpu need not check it at every dispatch.
-                        min_binding_size: wgpu::BufferSize::new(size_of::<Params>() as u64),
-                    },
-                    count: None,
-                },
-            ],
+            entries: &entries,
         });
         let pipeline = device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
             label: Some("lapidary"),

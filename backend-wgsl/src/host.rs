@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use lapidary_core::{
-    AnyMatrixMut, AnyMatrixRef, Args, Error, Operands, Placement, PlanOptions, PlanSummary,
-    Problem, Progress, TensorSlice,
+    AnyMatrixMut, AnyMatrixRef, AnyVectorRef, Args, ElementType, Error, Operands, Placement,
+    PlanOptions, PlanSummary, Problem, Progress, TensorSlice,
 };
 
 use crate::decide::Decision;
@@ -25,9 +25,9 @@ impl Wgsl {
         progress: &dyn Fn(Progress),
     ) -> Result<PlanSummary, Error> {
         let refusal = match self.run_whole(problem, options, operands, c, progress).await {
-            // Scales are not cut.
+            // Scales are not cut, nor elements that share a byte.
             Err(error @ (Error::LimitExceeded { .. } | Error::OutOfMemory { .. }))
-                if !problem.has_scales() =>
+                if !problem.has_scales() && !problem.b.is_packed() =>
             {
                 error
             }
@@ -83,21 +83,24 @@ impl Wgsl {
         if problem.reads_c() {
             self.write(&c_tensor, 0, spanned(c.as_ref(), c_span))?;
         }
-        let bias = match operands.bias {
-            None => None,
-            Some(bias) => {
-                let bytes = &bias.bytes()[..bias.len() * bias.element().size()];
-                Some(self.tensor(bias.element(), bytes)?)
-            }
+        let vector = |vector: Option<AnyVectorRef<'_>>, wanted: bool| {
+            let Some(vector) = vector.filter(|_| wanted) else { return Ok(None) };
+            let element = vector.element();
+            self.tensor(element, &vector.bytes()[..element.bytes_for(vector.len())]).map(Some)
         };
+        let bias = vector(operands.bias, true)?;
+        let row_scale = vector(operands.row_scale, reads)?;
+        let col_scale = vector(operands.col_scale, reads)?;
+        let group_scales = vector(operands.b_group_scales, reads)?;
         let mut args = Args::new(
             TensorSlice::new(&a, a_offset),
             TensorSlice::new(&b, b_offset),
             TensorSlice::new(&c_tensor, c_offset),
         );
-        if let Some(bias) = &bias {
-            args = args.bias(bias);
-        }
+        args.bias = bias.as_ref().map(TensorSlice::from);
+        args.row_scale = row_scale.as_ref().map(TensorSlice::from);
+        args.col_scale = col_scale.as_ref().map(TensorSlice::from);
+        args.b_group_scales = group_scales.as_ref().map(TensorSlice::from);
         self.run_plan(&plan, &args, &mut |done, total| {
             if total > 1 {
                 self.inner.wait()?;
@@ -123,16 +126,18 @@ impl Wgsl {
         c: &AnyMatrixMut<'_>,
     ) -> Result<(), Error> {
         let Some(budget) = self.inner.memory_budget else { return Ok(()) };
-        let bytes = |place: Placement, size: usize| {
-            place.span().map_or(0, |span| span.len() as u128 * size as u128)
+        let bytes = |place: Placement, element: ElementType| {
+            place.span().map_or(0, |span| element.bytes_for(span.len()) as u128)
         };
         let mut needed = u128::from(decision.summary.scratch_bytes);
-        needed += bytes(c.placement(), problem.c.size());
+        needed += bytes(c.placement(), problem.c);
         if problem.reads_factors() {
-            needed += bytes(operands.a.placement(), problem.a.size());
-            needed += bytes(operands.b.placement(), problem.b.size());
+            needed += bytes(operands.a.placement(), problem.a);
+            needed += bytes(operands.b.placement(), problem.b);
         }
-        needed += operands.bias.map_or(0, |bias| bias.bytes().len() as u128);
+        let vectors =
+            [operands.bias, operands.row_scale, operands.col_scale, operands.b_group_scales];
+        needed += vectors.into_iter().flatten().map(|v| v.bytes().len() as u128).sum::<u128>();
         if needed > u128::from(budget) {
             return Err(Error::LimitExceeded {
                 what: "bytes of device memory for a product",
@@ -158,6 +163,7 @@ impl Wgsl {
 
 /// The bytes of some elements of a view's storage.
 fn spanned<'a>(view: AnyMatrixRef<'a>, span: Range<usize>) -> &'a [u8] {
-    let size = view.element().size();
-    &view.bytes()[span.start * size..span.end * size]
+    // Lines of 4-bit elements start at whole bytes.
+    let element = view.element();
+    &view.bytes()[element.bytes_for(span.start)..element.bytes_for(span.end)]
 }

@@ -42,6 +42,7 @@ pub mod stream;
 mod tensor;
 #[cfg(feature = "tune")]
 pub mod tune;
+pub mod workarounds;
 
 pub use adapter::{AdapterChoice, AdapterReport};
 pub use batch::Batch;

@@ -25,6 +25,8 @@ pub struct DeviceLimits {
     pub buffer_bytes: u64,
     /// The multiple that a storage binding's offset must be of.
     pub binding_alignment: u64,
+    /// Storage bindings a kernel may have.
+    pub storage_bindings: u32,
     /// Whether shaders may load f16 (`SHADER_F16`).
     pub f16: bool,
     /// Whether the device is a program on the CPU.
@@ -82,6 +84,7 @@ impl DeviceLimits {
             binding_bytes: u64::from(u32::MAX).min(limits.max_storage_buffer_binding_size),
             buffer_bytes: limits.max_buffer_size,
             binding_alignment: u64::from(limits.min_storage_buffer_offset_alignment).max(16),
+            storage_bindings: limits.max_storage_buffers_per_shader_stage,
             f16: features.contains(wgpu::Features::SHADER_F16),
             software,
             unified: false,

@@ -96,9 +96,9 @@ pub(crate) fn packed_source<'a>(
         return Err(Error::Aliasing {
             operand: Operand::B,
             c_first: 0,
-            c_end: c.tensor.len() * c.tensor.element().size(),
+            c_end: c.tensor.element().bytes_for(c.tensor.len()),
             first: 0,
-            end: packed_b.tensor.len() * packed_b.tensor.element().size(),
+            end: packed_b.tensor.element().bytes_for(packed_b.tensor.len()),
         });
     }
     Ok(Source { tensor: &packed_b.tensor, offset: 0, layout: packed_b.layout })
@@ -131,9 +131,9 @@ impl Wgsl {
         let reads = packed(problem)?;
         let len = reads.copy.map_or(0, |copy| copy.len);
         let limit = self.inner.limits.binding_bytes;
-        let size = problem.b.size() as u128;
+        let bytes = |elements: u128| (elements * problem.b.bits() as u128).div_ceil(8);
         let span = problem.b_layout.extent(shape).map_or(0, |e| e.max - e.min + 1) as u128;
-        for requested in [len as u128 * size, span * size + 256] {
+        for requested in [bytes(len as u128), bytes(span) + 256] {
             if requested > u128::from(limit) {
                 return Err(Error::LimitExceeded {
                     what: "bytes of B to pack in one binding",

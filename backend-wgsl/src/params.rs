@@ -31,6 +31,13 @@ pub(crate) struct Params {
     pub(crate) beta: u32,
     pub(crate) bias_base: u32,
     pub(crate) words: u32,
+    /// Index of the first row's scale in its binding, and scales from one matrix to the next.
+    pub(crate) row_scale: [u32; 2],
+    /// The same for columns.
+    pub(crate) col_scale: [u32; 2],
+    /// Index of the first group's scale, and scales from one matrix to the next and from one column to
+    /// the next.
+    pub(crate) group_scales: [u32; 4],
     pub(crate) axes: [Axis; 3],
 }
 

@@ -8,8 +8,8 @@ use lapidary_core::{
     Shape, Tensor, TensorSlice,
 };
 
-use crate::bind::Source;
-use crate::decide::{self, Body, Decision, Kernel, OperandCopy, Pass, Reads, Store};
+use crate::bind::{Source, Vectors};
+use crate::decide::{self, Body, Decision, Kernel, OperandCopy, Pass, Reads, Stage, Store};
 use crate::deep::Deep;
 use crate::device::Wgsl;
 use crate::emit::{self, Access};
@@ -106,7 +106,7 @@ impl WgslPlan {
         let Decision { kernel, store, traits, .. } = &self.decision;
         match kernel {
             Some(kernel) => emit::multiply(kernel, traits, *store, multiply_access(kernel)),
-            None => emit::pack_output(traits, 1, *store, Access::ReadOnlyInputs),
+            None => emit::pack_output(traits, 1.into(), *store, Access::ReadOnlyInputs),
         }
     }
 }
@@ -114,7 +114,8 @@ impl WgslPlan {
 /// What the bindings depend on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Key {
-    operands: [Option<(wgpu::Buffer, u64)>; 4],
+    /// Buffer and bit of the first element of A, B, C, bias and the scales.
+    operands: [Option<(wgpu::Buffer, u64)>; 7],
 }
 
 /// Dispatches with everything bound.
@@ -235,7 +236,9 @@ impl Wgsl {
     ) -> Result<wgpu::ComputePipeline, Error> {
         let Decision { traits, store, .. } = &plan.decision;
         let source = emit::multiply(kernel, traits, *store, access);
-        self.inner.pipeline(&kernel.name, source, access)
+        let fused = !plan.decision.stores_sums();
+        let further = decide::further(traits, Stage::Multiply { fused });
+        self.inner.pipeline(&kernel.name, source, access, further)
     }
 
     /// The pass from raw sums, or from nothing, to C, whose rows are or are not whole words or vectors;
@@ -248,17 +251,18 @@ impl Wgsl {
         access: Access,
     ) -> Result<Option<wgpu::ComputePipeline>, Error> {
         let Decision { traits, store, .. } = &plan.decision;
-        let slices = plan.decision.slices();
+        let parts = plan.decision.parts();
         let (pass, source) = match store {
-            Store::Fused if slices == 1 => return Ok(None),
+            Store::Fused if parts.most == 1 => return Ok(None),
             Store::Fused => {
                 let groups = plan.decision.reduce_groups(rows);
-                (Pass::reduce(rows), emit::reduce(traits, slices, groups, rows, access))
+                (Pass::reduce(rows), emit::reduce(traits, parts, groups, rows, access))
             }
-            Store::Packed if rows => (Pass::PackRows, emit::pack_rows(traits, slices, access)),
-            _ => (Pass::PackOutput, emit::pack_output(traits, slices, *store, access)),
+            Store::Packed if rows => (Pass::PackRows, emit::pack_rows(traits, parts, access)),
+            _ => (Pass::PackOutput, emit::pack_output(traits, parts, *store, access)),
         };
-        self.inner.pipeline(pass.name(), source, access).map(Some)
+        let further = decide::further(traits, Stage::Finish);
+        self.inner.pipeline(pass.name(), source, access, further).map(Some)
     }
 
     /// The plan of the same product with B packed, made where it is first needed.
@@ -312,31 +316,41 @@ impl Wgsl {
         };
         let problem = &plan.problem;
         self.check_owner(args.c.tensor)?;
-        args.bias.map_or(Ok(()), |bias| self.check_owner(bias.tensor))?;
+        for vector in [args.bias, args.row_scale, args.col_scale, args.b_group_scales] {
+            vector.map_or(Ok(()), |vector| self.check_owner(vector.tensor))?;
+        }
         let a = reads.then_some(Source {
             tensor: args.a.tensor,
             offset: args.a.offset,
             layout: problem.a_layout,
         });
         let b = reads.then_some(b);
-        let bias = args.bias.filter(|_| problem.bias);
+        let vectors = Vectors {
+            bias: args.bias.filter(|_| problem.bias),
+            row_scale: args.row_scale.filter(|_| reads),
+            col_scale: args.col_scale.filter(|_| reads),
+            group_scales: args.b_group_scales.filter(|_| reads),
+        };
         let place = |tensor: &WgslTensor, offset: usize| {
-            let bytes = offset as u64 * tensor.element().size() as u64;
-            (tensor.buffer.clone(), tensor.byte_offset + bytes)
+            let bits = offset as u64 * tensor.element().bits() as u64;
+            (tensor.buffer.clone(), tensor.byte_offset * 8 + bits)
         };
         let key = Key {
             operands: [
                 a.map(|s| place(s.tensor, s.offset)),
                 b.map(|s| place(s.tensor, s.offset)),
                 Some(place(args.c.tensor, args.c.offset)),
-                bias.map(|s| place(s.tensor, s.offset)),
+                vectors.bias.map(|s| place(s.tensor, s.offset)),
+                vectors.row_scale.map(|s| place(s.tensor, s.offset)),
+                vectors.col_scale.map(|s| place(s.tensor, s.offset)),
+                vectors.group_scales.map(|s| place(s.tensor, s.offset)),
             ],
         };
         let mut kept = plan.prepared.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, prepared)) = kept.iter().find(|(k, _)| *k == key) {
             return Ok(std::sync::Arc::clone(prepared));
         }
-        let prepared = std::sync::Arc::new(self.bind(plan, a, b, args.c, bias)?);
+        let prepared = std::sync::Arc::new(self.bind(plan, a, b, args.c, &vectors)?);
         if kept.len() == PREPARED_KEPT {
             kept.pop_front();
         }
@@ -405,17 +419,18 @@ pub(crate) fn aligned_kernel(
 
 /// Why vectors of `width` elements cannot be loaded from an operand, strides aside.
 fn vector_fault(operand: Source<'_>, shape: Shape, width: u32) -> Option<(&'static str, i128)> {
-    let size = operand.tensor.element().size() as u64;
-    let vector = u64::from(width) * size;
-    let first = operand.tensor.byte_offset + operand.offset as u64 * size;
+    let width = u64::from(width);
+    let bits = operand.tensor.element().bits() as u64;
+    // Elements from the buffer's start on. A tensor starts at a multiple of four bytes.
+    let start = operand.tensor.byte_offset * 8 / bits;
+    let first = start + operand.offset as u64;
     let place = Placement { offset: operand.offset, shape, layout: operand.layout };
-    let span_end = place.span().map_or(0, |span| span.end as u64);
-    let end = operand.tensor.byte_offset + span_end * size;
-    let room = operand.tensor.buffer.size();
-    if !first.is_multiple_of(vector) {
-        Some(("the offset of its first element", i128::from(first / size)))
-    } else if end.next_multiple_of(vector) > room {
-        Some(("the end of its buffer, which cuts its last vector off,", i128::from(room / size)))
+    let end = start + place.span().map_or(0, |span| span.end as u64);
+    let room = operand.tensor.buffer.size() * 8 / bits;
+    if !first.is_multiple_of(width) {
+        Some(("the offset of its first element", i128::from(first)))
+    } else if end.next_multiple_of(width) > room {
+        Some(("the end of its buffer, which cuts its last vector off,", i128::from(room)))
     } else {
         None
     }

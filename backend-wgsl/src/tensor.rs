@@ -39,6 +39,10 @@ impl Tensor for WgslTensor {
     }
 }
 
+fn bits_of(element: ElementType, len: usize) -> Option<u64> {
+    (len as u64).checked_mul(element.bits() as u64)
+}
+
 /// What kernels and copies do with a buffer of ours.
 const OURS: wgpu::BufferUsages = wgpu::BufferUsages::STORAGE
     .union(wgpu::BufferUsages::COPY_SRC)
@@ -47,25 +51,23 @@ const OURS: wgpu::BufferUsages = wgpu::BufferUsages::STORAGE
 /// Bytes that `len` elements occupy in a buffer of ours: whole 16-byte vectors, at least one, so
 /// that a vector load may end in the padding.
 fn allocated_bytes(element: ElementType, len: usize) -> Option<u64> {
-    let bytes = (len as u64).checked_mul(element.size() as u64)?;
-    bytes.max(1).checked_next_multiple_of(16)
+    bits_of(element, len)?.div_ceil(8).max(1).checked_next_multiple_of(16)
 }
 
 /// Bytes that `len` elements occupy in any buffer: whole words, which is what bindings consist of.
 fn bound_bytes(element: ElementType, len: usize) -> Option<u64> {
-    let bytes = (len as u64).checked_mul(element.size() as u64)?;
-    bytes.checked_next_multiple_of(4)
+    bits_of(element, len)?.div_ceil(8).checked_next_multiple_of(4)
 }
 
-/// Elements that share bytes have no shader here, and tensors count in bytes.
+/// Of the elements that share bytes only i4 has a shader here.
 fn refuse_packed(element: ElementType) -> Result<(), Error> {
-    if !element.is_packed() {
+    if !element.is_packed() || element == ElementType::I4 {
         return Ok(());
     }
     Err(Error::ElementTypeUnavailable {
         backend: "wgsl".into(),
         element,
-        needs: "a type of at least a byte: no shader decodes this one",
+        needs: "i4, or a type of at least a byte: no shader decodes this one",
     })
 }
 
@@ -77,7 +79,7 @@ impl WgslTensor {
     /// # Errors
     /// [`Error::LimitExceeded`] if the elements, rounded up to whole 32-bit words, reach past the
     /// buffer's end; [`Error::UnsupportedView`] if `byte_offset` is not a multiple of 4 or the usage
-    /// is missing; [`Error::ElementTypeUnavailable`] for types of less than a byte.
+    /// is missing; [`Error::ElementTypeUnavailable`] for types of less than a byte but i4.
     pub fn from_buffer(
         buffer: wgpu::Buffer,
         byte_offset: u64,
@@ -147,7 +149,7 @@ impl Wgsl {
         if !bytes.len().is_multiple_of(element.size()) {
             return Err(Error::PartialElement { bytes: bytes.len(), element });
         }
-        let len = bytes.len() / element.size();
+        let len = element.capacity(bytes.len());
         if !self.inner.limits.unified {
             let tensor = self.allocate(element, len)?;
             self.write(&tensor, 0, bytes)?;
@@ -218,14 +220,27 @@ impl Wgsl {
         if !bytes.len().is_multiple_of(size) {
             return Err(Error::PartialElement { bytes: bytes.len(), element: tensor.element });
         }
-        let count = bytes.len() / size;
+        let mut count = tensor.element.capacity(bytes.len());
+        if tensor.element.is_packed() {
+            if !offset.is_multiple_of(2) {
+                return Err(Error::PackedView {
+                    element: tensor.element,
+                    rule: "an even offset",
+                    value: offset as i128,
+                });
+            }
+            // The last byte may hold one element only.
+            if offset.checked_add(count) == tensor.len.checked_add(1) {
+                count -= 1;
+            }
+        }
         Placement { offset, shape: Shape::new(1, count), layout: Layout::row_major(1, count) }
             .check_bounds(tensor.len)?;
         self.check_owner(tensor)?;
         if bytes.is_empty() {
             return Ok(());
         }
-        let first = offset * size;
+        let first = tensor.element.bytes_for(offset);
         let last = first + bytes.len();
         let (word_first, word_last) = (first / 4 * 4, last.next_multiple_of(4));
         let _span =
@@ -236,7 +251,7 @@ impl Wgsl {
         // What else is in the words at the ends keeps its bits. In a buffer of ours nothing but
         // padding lies behind the last element; in a program's own buffer somebody else's data may.
         let mut words = vec![0; word_last - word_first];
-        let ends_tensor = last == tensor.len * size;
+        let ends_tensor = last == tensor.element.bytes_for(tensor.len);
         let keeps_back = word_last > last && (tensor.owner.is_none() || !ends_tensor);
         if word_first < first || keeps_back {
             let at = tensor.byte_offset + word_first as u64;
@@ -255,7 +270,7 @@ impl Wgsl {
     /// Copies all elements back.
     pub(crate) async fn read(&self, tensor: &WgslTensor) -> Result<Vec<u8>, Error> {
         self.check_owner(tensor)?;
-        let bytes = tensor.len * tensor.element.size();
+        let bytes = tensor.element.bytes_for(tensor.len);
         let mut data = self.read_bytes(&tensor.buffer, tensor.byte_offset, bytes).await?;
         data.truncate(bytes);
         Ok(data)
@@ -272,7 +287,7 @@ impl Wgsl {
         }
         self.check_owner(tensor)?;
         let inner = &self.inner;
-        let bytes = tensor.len * tensor.element.size();
+        let bytes = tensor.element.bytes_for(tensor.len);
         inner.check_alive()?;
         inner
             .scoped("mapping a buffer", 0, || Mapping::start(Arc::clone(inner), &tensor.buffer))?
@@ -435,13 +450,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_that_share_bytes_have_no_tensors() {
+    fn of_the_types_that_share_bytes_only_i4_has_tensors() {
         for element in ElementType::ALL {
             let refused = matches!(
                 refuse_packed(element),
                 Err(Error::ElementTypeUnavailable { element: found, .. }) if found == element
             );
-            let packed = matches!(element, ElementType::I4 | ElementType::F4E2M1);
+            let packed = element == ElementType::F4E2M1;
             assert_eq!(refused, packed, "{element}");
         }
     }

@@ -75,3 +75,38 @@ fn every_block_is_exact_or_refused_for_want_of_matrix_units() {
     }
     println!("{runs} runs, all bits equal");
 }
+
+/// i8 and i4 weights become f16 on their way to the tiles, which is exact; scales of columns follow.
+#[test]
+fn weights_are_exact_on_matrix_units() {
+    let Some(device) = common::tuned() else { return };
+    if !device.limits().cooperative {
+        println!("skipped: the device lists no cooperative matrices");
+        return;
+    }
+    use Arrangement::{ColMajor, Dense, Padded, RowMajor};
+    for weights in [ElementType::I8, ElementType::I4] {
+        for row in cooperative_blocks() {
+            let kernel = KernelChoice::Policy(row.config);
+            for (index, [m, n, k]) in [[128, 256, 64], [127, 257, 67], [33, 40, 3], [255, 129, 131]]
+                .into_iter()
+                .enumerate()
+            {
+                let problem = Problem::new(m, n, k)
+                    .factors(ElementType::F16, weights)
+                    .col_scale(index % 2 == 0)
+                    .bias(index == 3);
+                let b = [RowMajor, Padded, ColMajor, Dense][index];
+                let mut case =
+                    Case::new(problem, Values::SmallIntegers(3), 5).arranged(Dense, b, Padded);
+                let expected = common::expect(&mut case);
+                let uploaded = Uploaded::new(device, &case);
+                for slices in [1, 2] {
+                    let options =
+                        PlanOptions::kernel(kernel).k_slices(slices).copies([true, index % 2 == 1]);
+                    uploaded.check_with(device, &options, &expected);
+                }
+            }
+        }
+    }
+}

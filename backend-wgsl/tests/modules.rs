@@ -1,7 +1,7 @@
 //! Every module the emitter can write: valid with the least capabilities, translatable to the
 //! languages of devices that are not at hand, and within the workgroup memory it claims.
 
-use lapidary_core::policy::{DirectSplit, KernelConfig, VectorFma};
+use lapidary_core::policy::{DirectSplit, KernelConfig, Multiply, VectorFma};
 use lapidary_core::{Activation, ElementType, KernelChoice, Layout, PlanOptions, Problem};
 use lapidary_wgsl::decide::{
     BlockRow, Decision, Store, Tuning, cooperative_blocks, decide_with, dot4_blocks, float_blocks,
@@ -42,6 +42,20 @@ fn wgpu_features(f16: bool) -> lapidary_wgsl::wgpu::Features {
 /// its plan reports and the limit it was planned within.
 fn every_module(mut visit: impl FnMut(&str, &str, usize, &DeviceLimits)) {
     use ElementType as E;
+    let weights = [(E::F32, E::I4, Some(32)), (E::BF16, E::I8, None), (E::I8, E::I4, None)];
+    for limits in &device_classes() {
+        for (a, b, group) in weights {
+            let output = if a == E::I8 { E::I32 } else { E::F32 };
+            let mut problem = Problem::new(64, 64, 64).elements(a, output).factors(a, b);
+            problem = problem.b_group(group).col_scale(group.is_some());
+            let own = [KernelChoice::Auto, KernelChoice::Skinny];
+            for choice in KernelChoice::all_steps(a).into_iter().chain(own) {
+                let few = if choice == KernelChoice::Skinny { 3 } else { 64 };
+                problem.m = few;
+                visit_plan(&problem, limits, choice, &mut visit);
+            }
+        }
+    }
     let combinations = [
         (E::F32, E::F32),
         (E::F32, E::F16),
@@ -113,7 +127,7 @@ fn visit_options(
     options: &PlanOptions,
     visit: &mut impl FnMut(&str, &str, usize, &DeviceLimits),
 ) {
-    let name = format!("{} {}->{}", options.kernel.name(), problem.a, problem.c);
+    let name = format!("{} {}x{}->{}", options.kernel.name(), problem.a, problem.b, problem.c);
     let decision = decide_with(problem, limits, options, "test").expect(&name);
     let Decision { kernel, scalar_kernel, store, traits, operands, .. } = &decision;
     for (reads, element) in [(operands.a, problem.a), (operands.b, problem.b)] {
@@ -127,20 +141,20 @@ fn visit_options(
     if decision.slices() > 1 && *store == Store::Fused {
         for vectors in [false, decision.finishes_rows()] {
             let groups = decision.reduce_groups(vectors);
-            let slices = decision.slices();
-            let source = emit::reduce(traits, slices, groups, vectors, Access::ReadOnlyInputs);
+            let parts = decision.parts();
+            let source = emit::reduce(traits, parts, groups, vectors, Access::ReadOnlyInputs);
             visit("reduce", &source, if vectors { 256 * 16 } else { 256 * 4 }, limits);
         }
     }
     for access in [Access::ReadOnlyInputs, Access::AllReadWrite] {
         if *store == Store::Packed && decision.finishes_rows() {
-            visit("pack_rows", &emit::pack_rows(traits, decision.slices(), access), 0, limits);
+            visit("pack_rows", &emit::pack_rows(traits, decision.parts(), access), 0, limits);
         }
         for kernel in kernel.iter().chain(scalar_kernel) {
             let source = emit::multiply(kernel, traits, *store, access);
             visit(&name, &source, kernel.workgroup_bytes(), limits);
         }
-        visit(&name, &emit::pack_output(traits, decision.slices(), *store, access), 0, limits);
+        visit(&name, &emit::pack_output(traits, decision.parts(), *store, access), 0, limits);
     }
 }
 
@@ -247,21 +261,31 @@ fn with_matrix_units() -> DeviceLimits {
 /// sizes, whole and cut, all of K and slices, plain and with an epilogue.
 fn every_tuned_module(mut visit: impl FnMut(&str, &str, usize, &DeviceLimits)) {
     let mut limits = with_matrix_units();
-    let mut choices: Vec<(ElementType, KernelChoice)> = Vec::new();
+    let mut choices: Vec<([ElementType; 2], KernelChoice)> = Vec::new();
     let rows = |rows: &[BlockRow]| rows.iter().map(|row| row.config).collect::<Vec<_>>();
     for config in rows(&cooperative_blocks()) {
-        choices.push((ElementType::F16, KernelChoice::Policy(config)));
+        choices.push(([ElementType::F16; 2], KernelChoice::Policy(config)));
     }
     for config in rows(&dot4_blocks()) {
-        choices.push((ElementType::I8, KernelChoice::Policy(config)));
+        choices.push(([ElementType::I8; 2], KernelChoice::Policy(config)));
     }
-    choices.push((ElementType::F32, KernelChoice::Policy(float_blocks()[4].config)));
+    choices.push(([ElementType::F32; 2], KernelChoice::Policy(float_blocks()[4].config)));
     let split = KernelConfig::of::<DirectSplit<32, 32, 8>, VectorFma<4, 8>>();
-    choices.push((ElementType::F32, KernelChoice::Policy(split)));
-    choices.push((ElementType::BF16, KernelChoice::Policy(split)));
-    choices.push((ElementType::F16, KernelChoice::Skinny));
-    for (operand, choice) in choices {
-        for [m, n, k] in [[256, 256, 256], [130, 260, 67]] {
+    choices.push(([ElementType::F32; 2], KernelChoice::Policy(split)));
+    choices.push(([ElementType::BF16; 2], KernelChoice::Policy(split)));
+    choices.push(([ElementType::F16; 2], KernelChoice::Skinny));
+    let stream = KernelChoice::StreamK { config: float_blocks()[4].config, workgroups: 7 };
+    choices.push(([ElementType::F32; 2], stream));
+    for weights in [ElementType::I8, ElementType::I4] {
+        let pair = [ElementType::F16, weights];
+        choices.push((pair, KernelChoice::Policy(cooperative_blocks()[3].config)));
+        choices.push((pair, KernelChoice::Policy(float_blocks()[4].config)));
+        choices.push((pair, KernelChoice::Policy(split)));
+        choices.push((pair, KernelChoice::Skinny));
+    }
+    for ([operand, weights], choice) in choices {
+        let whole_bytes = weights != ElementType::I4;
+        for [m, n, k] in [[256, 256, 256], [130, 260, if whole_bytes { 67 } else { 72 }]] {
             let (m, n) = if choice == KernelChoice::Skinny { (3, n) } else { (m, n) };
             for (specialise_flops, slices) in [(0.0, 1), (f64::INFINITY, 1), (0.0, 2)] {
                 limits.tuning.specialise_flops = specialise_flops;
@@ -271,8 +295,17 @@ fn every_tuned_module(mut visit: impl FnMut(&str, &str, usize, &DeviceLimits)) {
                     (ElementType::BF16, 0.0),
                 ] {
                     for b in [Layout::row_major(k, n), Layout::col_major(k, n)] {
-                        let problem =
-                            Problem::new(m, n, k).elements(operand, output).beta(beta).b_layout(b);
+                        let matrix_units = matches!(choice, KernelChoice::Policy(config)
+                            if config.compute.multiply == Multiply::CooperativeMatrix);
+                        let narrow = operand != weights;
+                        let problem = Problem::new(m, n, k)
+                            .elements(operand, output)
+                            .factors(operand, weights)
+                            .beta(beta)
+                            .b_layout(b)
+                            .col_scale(narrow)
+                            .row_scale(narrow && beta != 0.0)
+                            .b_group((narrow && !matrix_units && k.is_multiple_of(8)).then_some(8));
                         let options = PlanOptions::kernel(choice).k_slices(slices);
                         visit_options(&problem, &limits, &options, &mut visit);
                     }
@@ -314,8 +347,7 @@ fn tuned_modules_validate_and_translate() {
         let translated = naga::back::hlsl::Writer::new(&mut hlsl, &options, &Default::default())
             .write(&module, &info, None);
         if source.contains("coop_mat16x16") {
-            // naga 30 has no cooperative matrices in HLSL; when this fails, they can be offered on
-            // DirectX 12.
+            // See `hlsl_has_no_cooperative_matrices` in the workarounds.
             cooperative += 1;
             assert!(translated.is_err(), "{name}: HLSL has cooperative matrices now");
         } else {

@@ -98,6 +98,7 @@ fn a_packed_output() {
         .bias(true)
         .activation(Activation::Relu);
     let decision = decision(&problem, KernelChoice::Naive);
-    let source = emit::pack_output(&decision.traits, 1, decision.store, Access::ReadOnlyInputs);
+    let source =
+        emit::pack_output(&decision.traits, 1.into(), decision.store, Access::ReadOnlyInputs);
     insta::assert_snapshot!("pack_output_i8", source);
 }

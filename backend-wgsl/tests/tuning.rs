@@ -14,9 +14,11 @@ use lapidary_core::{
 use lapidary_wgsl::tune::{Outcome, TuneCache, TuneOptions, candidates};
 use lapidary_wgsl::{Wgsl, WgslOptions};
 
-/// Two runs, no warm-up: what matters here is not the time.
+/// Two runs, no warm-up, and none too slow: what matters here is not the time.
 fn quick() -> TuneOptions {
-    TuneOptions::default().runs(2).warm_up(Duration::ZERO)
+    let mut options = TuneOptions::default().runs(2).warm_up(Duration::ZERO);
+    options.give_up = f64::INFINITY;
+    options
 }
 
 /// The candidates with these names.
@@ -144,6 +146,53 @@ fn processes_that_tune_at_the_same_time_all_finish_right() {
     });
     for (index, device) in devices.iter().enumerate() {
         assert!(summary(device, &Problem::new(16 + index, 16, 16)).1.contains("measured"));
+    }
+}
+
+/// The same with a process of its own: this test again, told to tune and nothing else.
+#[test]
+fn another_process_that_tunes_does_no_harm() {
+    const NAME: &str = "another_process_that_tunes_does_no_harm";
+    const INSIDE: &str = "LAPIDARY_TEST_TUNE_FOLDER";
+    let problem = |index: usize| Problem::new(16, 24 + index, 16);
+    let tune = |device: &Wgsl, index: usize| {
+        let among = some(&problem(index), &["1_naive", "2_workgroup_tile"]);
+        device.tune_among(&problem(index), &quick(), &among).expect("tunes");
+        check(device, &problem(index));
+    };
+    if let Some(folder) = std::env::var_os(INSIDE) {
+        let Some(device) = device_with(&TuneCache::at(folder)) else { return };
+        (0..4).for_each(|index| tune(&device, index));
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(device) = device_with(&TuneCache::at(folder.path())) else { return };
+    let program = std::env::current_exe().expect("this program");
+    let mut other = std::process::Command::new(program)
+        .args(["--exact", NAME])
+        .env(INSIDE, folder.path())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("starts");
+    (4..8).for_each(|index| tune(&device, index));
+    assert!(other.wait().expect("ends").success());
+    for index in 0..8 {
+        assert!(summary(&device, &problem(index)).1.contains("measured"), "{index}");
+    }
+}
+
+#[test]
+fn weights_with_scales_are_measured() {
+    let Some(device) = common::device() else { return };
+    let problem = Problem::new(3, 32, 64)
+        .factors(ElementType::F32, ElementType::I4)
+        .row_scale(true)
+        .b_group(Some(16));
+    let among = some(&problem, &["1_naive", "skinny, 1 slices of K"]);
+    assert_eq!(among.len(), 2);
+    let report = device.tune_among(&problem, &quick(), &among).expect("tunes");
+    for row in &report.candidates {
+        assert!(matches!(row.outcome, Outcome::Timed { .. }), "{row:?}");
     }
 }
 

@@ -44,7 +44,15 @@ pub(crate) struct Arguments {
     #[arg(long, default_value = "f32", value_parser = element(&["f32", "f16", "bf16", "i8"]))]
     dtype: ElementType,
 
-    /// Element type of C; that of A and B by default, i32 for i8
+    /// Element type of B where it is not A's: i8 or i4 weights
+    #[arg(long, value_parser = element(&["i8", "i4"]))]
+    weights: Option<ElementType>,
+
+    /// Elements along K of a column of weights that share a scale; one scale a column by default
+    #[arg(long, value_name = "LENGTH", requires = "weights", value_parser = size())]
+    group: Option<usize>,
+
+    /// Element type of C; that of A by default, i32 for i8
     #[arg(long, value_parser = element(&["f32", "f16", "bf16", "i8", "i32"]))]
     out_dtype: Option<ElementType>,
 
@@ -152,6 +160,11 @@ fn problem(arguments: &Arguments) -> Problem {
         other => other,
     });
     let mut problem = Problem::new(m, n, k).batch(batch).elements(dtype, out);
+    if let Some(weights) = arguments.weights {
+        // Integers have scales in the epilogue where there are floats to have them.
+        problem = problem.factors(dtype, weights).b_group(arguments.group);
+        problem.col_scale = arguments.group.is_none() && out != ElementType::I32;
+    }
     if arguments.trans_a {
         problem = problem.a_layout(batched(Layout::col_major(m, k), m * k, batch));
     }
@@ -189,7 +202,15 @@ impl Table {
             driver: info.driver,
             problem: format!(
                 "{batch}{}x{}x{} {} to {}",
-                problem.m, problem.n, problem.k, problem.a, problem.c
+                problem.m,
+                problem.n,
+                problem.k,
+                if problem.a == problem.b {
+                    problem.a.to_string()
+                } else {
+                    format!("{} by {}", problem.a, problem.b)
+                },
+                problem.c
             ),
             class: report.key,
             clock: if report.device_clock { "device" } else { "wall" },

@@ -116,8 +116,7 @@ fn builds(adapter: &dyn Adapter, at_least: usize, random: &mut Random) -> Vec<Bu
         for kernel in adapter.kernels(types) {
             for epilogue in 0..EPILOGUES.len() {
                 let mut spec = Spec::new("build", "build", [1, 1, 32]);
-                spec.types = types.elements;
-                spec.block_scales = types.block_scales;
+                spec.set_types(types);
                 let has_epilogue = set_epilogue(&mut spec, epilogue, adapter.has_scales());
                 // Without a product every kernel is the same one.
                 if has_epilogue && (spec.alpha != 0.0 || kernel == KernelChoice::Auto) {
@@ -137,8 +136,7 @@ fn builds(adapter: &dyn Adapter, at_least: usize, random: &mut Random) -> Vec<Bu
     };
     let program = |build: &Build| {
         let mut spec = Spec::new("build", "build", [1, 1, 32]);
-        spec.types = build.types.elements;
-        spec.block_scales = build.types.block_scales;
+        spec.set_types(build.types);
         set_epilogue(&mut spec, build.epilogue, adapter.has_scales());
         adapter.program(&build.kernel, &spec)
     };
@@ -242,15 +240,14 @@ fn compose(
     if nothing && build.kernel != KernelChoice::Auto {
         return None;
     }
-    let shapes = class.shapes(build.types.block_scales);
+    let shapes = class.shapes(build.types.in_blocks());
     let reach = adapter.reach();
     let fits =
         |shape: &[usize; 3]| shape.iter().map(|&x| x.max(1) as f64).product::<f64>() <= reach;
     let shapes: Vec<_> = shapes.into_iter().filter(fits).collect();
     let shape = *shapes.get(index % shapes.len().max(1))?;
     let mut spec = Spec::new(String::new(), "pairwise", shape);
-    spec.types = build.types.elements;
-    spec.block_scales = build.types.block_scales;
+    spec.set_types(build.types);
     spec.layouts = layouts;
     (spec.k_slices, spec.copies) = way;
     if !set_epilogue(&mut spec, build.epilogue, adapter.has_scales()) {

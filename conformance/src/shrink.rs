@@ -3,7 +3,7 @@
 use lapidary_core::testing::{Arrangement, Values};
 use lapidary_core::{Activation, KernelChoice};
 
-use crate::adapter::Adapter;
+use crate::adapter::{Adapter, Types};
 use crate::check::{Depth, Verdict, check};
 use crate::spec::{Route, Spec, Tag};
 use crate::tier::Tier;
@@ -68,7 +68,7 @@ fn candidates(spec: &Spec) -> Vec<Spec> {
     add(&|s| s.k_slices = None);
     add(&|s| s.copies = None);
     for axis in 0..3 {
-        let unit = if axis == 2 && spec.block_scales { 32 } else { 1 };
+        let unit = if axis == 2 && Types::of_spec(spec).in_blocks() { 32 } else { 1 };
         add(&|s| {
             s.shape[axis] = (s.shape[axis] / 2).max(1).next_multiple_of(unit).min(s.shape[axis])
         });

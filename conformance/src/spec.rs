@@ -6,6 +6,7 @@ use lapidary_core::testing::{Arrangement, Case, Values};
 use lapidary_core::{Activation, ElementType, Problem};
 use serde::{Deserialize, Serialize};
 
+use crate::adapter::Types;
 use crate::names;
 use crate::shapes::ShapeClass;
 
@@ -133,6 +134,9 @@ pub struct Spec {
     /// Whether blocks along K have scales.
     #[serde(default, skip_serializing_if = "is_default")]
     pub block_scales: bool,
+    /// Elements along K of a column of B that share a scale.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub b_group: Option<usize>,
     /// Which way into the library it takes.
     #[serde(default, skip_serializing_if = "is_default")]
     pub route: Route,
@@ -169,12 +173,20 @@ impl Spec {
             row_scale: false,
             col_scale: false,
             block_scales: false,
+            b_group: None,
             route: Route::Device,
             k_slices: None,
             copies: None,
             backends: Vec::new(),
             kernel: None,
         }
+    }
+
+    /// Takes on a combination of types; groups are of 32.
+    pub fn set_types(&mut self, types: Types) {
+        self.types = types.elements;
+        self.block_scales = types.block_scales;
+        self.b_group = types.groups.then_some(32);
     }
 
     /// The problem; its layouts are those of dense operands.
@@ -193,6 +205,7 @@ impl Spec {
             .row_scale(self.row_scale)
             .col_scale(self.col_scale)
             .block_scales(self.block_scales)
+            .b_group(self.b_group)
     }
 
     /// The problem with operands of these values in this spec's layouts.
@@ -241,7 +254,11 @@ impl Spec {
     #[must_use]
     pub fn type_name(&self) -> String {
         let [a, b, c] = self.types;
-        let scaled = if self.block_scales { "+mx" } else { "" };
+        let scaled = match (self.block_scales, self.b_group) {
+            (true, _) => "+mx".to_owned(),
+            (false, Some(length)) => format!("+g{length}"),
+            (false, None) => String::new(),
+        };
         if a == b { format!("{a}{scaled}-{c}") } else { format!("{a}.{b}{scaled}-{c}") }
     }
 

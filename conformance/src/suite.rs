@@ -278,12 +278,11 @@ fn others(adapter: &dyn Adapter, options: &Options, report: &mut BackendReport) 
         for (number, &kernel) in kernels.iter().enumerate() {
             let name = |what: &str| format!("{what} {:?}", types.elements);
             if options.has(Tier::Metamorphic) && (full || number % 4 == index % 4) {
-                let k = if types.block_scales { 64 } else { 45 };
+                let k = if types.in_blocks() { 64 } else { 45 };
                 let mut spec = Spec::new("metamorphic", "related products", [37, 50, k]);
-                spec.types = types.elements;
-                spec.block_scales = types.block_scales;
+                spec.set_types(types);
                 for relation in Relation::ALL {
-                    if types.block_scales && relation == Relation::Transpose {
+                    if types.in_blocks() && relation == Relation::Transpose {
                         continue;
                     }
                     match check::metamorphic(adapter, kernel, &spec, relation, options.seed) {
@@ -298,7 +297,7 @@ fn others(adapter: &dyn Adapter, options: &Options, report: &mut BackendReport) 
                     }
                 }
             }
-            let large = options.has(Tier::Freivalds) && !types.block_scales;
+            let large = options.has(Tier::Freivalds) && !types.in_blocks();
             if large && (full || number == 0 || number == 1 + index % kernels.len().max(1)) {
                 let side = (2.0 * adapter.reach()).cbrt() as usize;
                 let shape = [side, side + 1, side - 1];

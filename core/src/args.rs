@@ -36,6 +36,8 @@ pub struct Args<'a, B: Backend> {
     pub a_block_scales: Option<TensorSlice<'a, B::Tensor>>,
     /// The e8m0 scales of B's blocks along K, likewise; of a packed B too.
     pub b_block_scales: Option<TensorSlice<'a, B::Tensor>>,
+    /// The f32 scales of groups along K of B's columns, likewise; of a packed B too.
+    pub b_group_scales: Option<TensorSlice<'a, B::Tensor>>,
 }
 
 impl<'a, B: Backend> Args<'a, B> {
@@ -71,6 +73,7 @@ impl<'a, B: Backend> Args<'a, B> {
             col_scale: None,
             a_block_scales: None,
             b_block_scales: None,
+            b_group_scales: None,
         }
     }
 
@@ -107,13 +110,21 @@ impl<'a, B: Backend> Args<'a, B> {
         self
     }
 
-    /// The four kinds of scales.
-    pub(crate) fn scales(&self) -> [(Operand, Option<TensorSlice<'a, B::Tensor>>); 4] {
+    /// Adds the scales of groups along K of B's columns.
+    #[must_use]
+    pub fn group_scales(mut self, scales: impl Into<TensorSlice<'a, B::Tensor>>) -> Self {
+        self.b_group_scales = Some(scales.into());
+        self
+    }
+
+    /// The five kinds of scales.
+    pub(crate) fn scales(&self) -> [(Operand, Option<TensorSlice<'a, B::Tensor>>); 5] {
         [
             (Operand::RowScale, self.row_scale),
             (Operand::ColScale, self.col_scale),
             (Operand::BlockScalesA, self.a_block_scales),
             (Operand::BlockScalesB, self.b_block_scales),
+            (Operand::GroupScalesB, self.b_group_scales),
         ]
     }
 

@@ -203,6 +203,7 @@ struct Part<'a> {
     bias: Option<Gathered<'a>>,
     col_scale: Option<Gathered<'a>>,
     b_block_scales: Option<Gathered<'a>>,
+    b_group_scales: Option<Gathered<'a>>,
 }
 
 /// The values of a vector that belong to some columns.
@@ -228,8 +229,9 @@ impl<'a> Part<'a> {
             let place = matrix.placement().submatrix(0..rows, columns.clone())?;
             AnyMatrixRef::new(matrix.bytes(), matrix.element(), place)
         };
-        let &Operands { a, b, c, bias, row_scale, col_scale, a_block_scales, b_block_scales } =
-            operands;
+        let &Operands { a, b, c, bias, row_scale, col_scale, .. } = operands;
+        let Operands { a_block_scales, b_block_scales, b_group_scales, .. } = *operands;
+        let groups = problem.b_group.and_then(|length| problem.k.checked_div(length)).unwrap_or(0);
         // Values of a column lie together, those of a matrix's columns one after the other.
         let gather = |vector: AnyVectorRef<'a>, each: usize, batch: usize| {
             let size = vector.element().size();
@@ -255,6 +257,7 @@ impl<'a> Part<'a> {
             col_scale: col_scale.map(|scale| gather(scale, 1, problem.batch)),
             b_block_scales: b_block_scales
                 .map(|scale| gather(scale, problem.k / MX_BLOCK, problem.batch)),
+            b_group_scales: b_group_scales.map(|scale| gather(scale, groups, problem.batch)),
             problem: part,
             columns,
         })
@@ -270,6 +273,7 @@ impl<'a> Part<'a> {
             col_scale: self.col_scale.as_ref().map(Gathered::view),
             a_block_scales: self.a_block_scales,
             b_block_scales: self.b_block_scales.as_ref().map(Gathered::view),
+            b_group_scales: self.b_group_scales.as_ref().map(Gathered::view),
         }
     }
 }

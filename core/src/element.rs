@@ -40,7 +40,7 @@ pub enum ElementType {
     F8E5M2,
     /// OCP e2m1, two a byte; an operand type that needs block scales (MXFP4).
     F4E2M1,
-    /// Two's-complement 4-bit integer, two a byte; weights for i8 activations.
+    /// Two's-complement 4-bit integer, two a byte; weights for i8 and float activations.
     I4,
     /// OCP e8m0, a power of two; the type of block scales.
     E8M0,

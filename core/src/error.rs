@@ -22,6 +22,8 @@ pub enum Operand {
     BlockScalesA,
     /// The scales of B's blocks along K.
     BlockScalesB,
+    /// The scales of groups along K of B's columns.
+    GroupScalesB,
 }
 
 impl core::fmt::Display for Operand {
@@ -35,6 +37,7 @@ impl core::fmt::Display for Operand {
             Self::ColScale => "the column scale of B",
             Self::BlockScalesA => "the block scales of A",
             Self::BlockScalesB => "the block scales of B",
+            Self::GroupScalesB => "the group scales of B",
         })
     }
 }
@@ -124,8 +127,8 @@ pub enum Error {
 
     /// K is not a whole number of blocks that share a scale.
     #[error(
-        "K = {k} is not a multiple of {block}: with block scales every {block} elements along K \
-        share one; fill up A and B with zeros to K = {}",
+        "K = {k} is not a multiple of {block}: every {block} elements along K share a scale; \
+        fill up A and B with zeros to K = {}",
         (*.k as u128).next_multiple_of((*.block).max(1) as u128)
     )]
     PartialScaleBlock {

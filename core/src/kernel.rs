@@ -107,6 +107,15 @@ pub enum KernelChoice {
     Occupancy(Occupancy),
     /// Step 7: the generic kernel with a pair of policies.
     Policy(KernelConfig),
+    /// The kernel of a pair of policies with all blocks of C shared evenly (stream-K): each workgroup
+    /// sums a run of strips that may begin and end inside a block, and a pass of its own adds up the
+    /// parts of each block in a fixed order.
+    StreamK {
+        /// The policies.
+        config: KernelConfig,
+        /// Workgroups that share the work, at most.
+        workgroups: usize,
+    },
     /// Few rows or few columns: the other operand is streamed once, straight from global memory.
     Skinny,
     /// The backend's fast kernel on matrix cores, in this form.
@@ -167,7 +176,7 @@ impl KernelChoice {
     #[must_use]
     pub const fn step_number(self) -> Option<u8> {
         match self {
-            Self::Auto | Self::Skinny | Self::Matrix(_) => None,
+            Self::Auto | Self::StreamK { .. } | Self::Skinny | Self::Matrix(_) => None,
             Self::Naive => Some(1),
             Self::WorkgroupTile => Some(2),
             Self::RegisterTile => Some(3),
@@ -191,6 +200,9 @@ impl KernelChoice {
             Self::Vectorized { width } => format!("5_vectorized_{width}"),
             Self::Occupancy(variant) => format!("6_occupancy_{}", variant.name()),
             Self::Policy(config) => format!("7_generic {}", config.name()),
+            Self::StreamK { config, workgroups } => {
+                format!("stream-K {} by {workgroups} workgroups", config.name())
+            }
             Self::Skinny => "skinny".into(),
             Self::Matrix(kernel) => match kernel.tile {
                 Some([m, n, k]) => format!("matrix {m}x{n}x{k}"),

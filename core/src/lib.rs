@@ -117,7 +117,9 @@ pub use kernel::{KernelChoice, MatrixKernel, Movement, Occupancy};
 pub use layout::{Layout, Placement, Shape};
 pub use narrow::{E8M0, F8E4M3, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz};
 pub use operands::Operands;
-pub use problem::{MAX_K_I8, MAX_K_I8_I4, MX_BLOCK, Problem};
+pub use problem::{
+    COMBINATIONS, Combination, GROUP_MULTIPLE, MAX_K_I8, MAX_K_I8_I4, MX_BLOCK, Problem,
+};
 pub use view::{AnyMatrixMut, AnyMatrixRef, AnyVectorRef, Matrix, MatrixMut, MatrixRef};
 
 /// The names most programs need, to import at once.

@@ -27,6 +27,8 @@ pub struct Operands<'a> {
     /// An e8m0 for each 32 elements along K of each column of B: those of a column one after the
     /// other, column after column, matrix after matrix.
     pub b_block_scales: Option<AnyVectorRef<'a>>,
+    /// An f32 for each group of elements along K of each column of B, in the same order.
+    pub b_group_scales: Option<AnyVectorRef<'a>>,
 }
 
 impl<'a> Operands<'a> {
@@ -41,6 +43,7 @@ impl<'a> Operands<'a> {
             col_scale: None,
             a_block_scales: None,
             b_block_scales: None,
+            b_group_scales: None,
         }
     }
 
@@ -84,12 +87,22 @@ impl<'a> Operands<'a> {
         self
     }
 
+    /// Adds the scales of groups along K of B's columns: as many for each column as K has groups,
+    /// those of a column one after the other.
+    #[must_use]
+    pub fn group_scales(mut self, scales: impl Into<AnyVectorRef<'a>>) -> Self {
+        self.b_group_scales = Some(scales.into());
+        self
+    }
+
     /// The problem these operands state: sizes, batch, element types and layouts from the views,
-    /// `c` as the output type, a bias and scales if given; alpha 1, beta 0 and no activation.
+    /// `c` as the output type, a bias and scales if given; alpha 1, beta 0 and no activation. Groups
+    /// are as long as makes the group scales' number right.
     ///
     /// # Errors
-    /// [`Error::InnerDimensionMismatch`] if A's columns are not B's rows, and
-    /// [`Error::ShapeMismatch`] if their batches differ.
+    /// [`Error::InnerDimensionMismatch`] if A's columns are not B's rows,
+    /// [`Error::ShapeMismatch`] if their batches differ, and [`Error::ScaleLength`] if the group
+    /// scales are no whole number for each column of B, or that number does not divide K.
     pub fn problem(&self, c: ElementType) -> Result<Problem, Error> {
         let (a, b) = (self.a.shape(), self.b.shape());
         if a.cols != b.rows {
@@ -112,6 +125,20 @@ impl<'a> Operands<'a> {
                 found: b.to_array(),
                 expected: problem.b_shape().to_array(),
             });
+        }
+        if let Some(scales) = self.b_group_scales {
+            let columns = problem.batch.saturating_mul(problem.n);
+            let groups = scales.len().checked_div(columns).unwrap_or(0);
+            if groups.checked_mul(columns) != Some(scales.len())
+                || !problem.k.is_multiple_of(groups)
+            {
+                return Err(Error::ScaleLength {
+                    operand: Operand::GroupScalesB,
+                    found: scales.len(),
+                    expected: columns.saturating_mul(groups.max(1)),
+                });
+            }
+            problem.b_group = problem.k.checked_div(groups);
         }
         Ok(problem)
     }
@@ -143,6 +170,7 @@ impl<'a> Operands<'a> {
             (Operand::ColScale, self.col_scale),
             (Operand::BlockScalesA, self.a_block_scales),
             (Operand::BlockScalesB, self.b_block_scales),
+            (Operand::GroupScalesB, self.b_group_scales),
         ] {
             problem.check_scale(operand, scales.map(|s| (s.len(), s.element())))?;
         }

@@ -11,6 +11,10 @@ pub const MAX_K_I8: usize = 131_071;
 /// The largest K whose sum of `i8`·`i4` products always fits an `i32`: 2,097,151 · 128 · 8 < 2³¹.
 pub const MAX_K_I8_I4: usize = 2_097_151;
 
+/// What the length of a group of [`Problem::b_group`] is a multiple of: eight 4-bit elements are a
+/// 32-bit word, so that no word has two scales.
+pub const GROUP_MULTIPLE: usize = 8;
+
 /// Elements along K that share a block scale (OCP Microscaling Formats, revision 1.0).
 pub const MX_BLOCK: usize = 32;
 
@@ -24,6 +28,7 @@ pub const MX_BLOCK: usize = 32;
 /// |-|-|-|-|
 /// | f64 | f64 | f64 | f64 (CPU backend) |
 /// | f32, f16 or bf16 (both the same) | f32, f16 or bf16 | f32 | f32 |
+/// | f32, f16 or bf16, with i8 or i4 (weight-only quantisation) | f32, f16 or bf16 | f32 | f32 |
 /// | fp8, e4m3 or e5m2 (both FNUZ or both OCP) | f32, f16 or bf16 | f32 | f32 |
 /// | OCP fp8 or f4e2m1, with block scales (MXFP8, MXFP4) | f32, f16 or bf16 | f32 | f32 |
 /// | i8 | i32 | i32 | i32 |
@@ -31,7 +36,7 @@ pub const MX_BLOCK: usize = 32;
 /// | i8, i4 (W4A8) | i32 | i32 | i32 |
 /// | i8, i4 (W4A8) | f32, f16 or bf16 | f32 | i32, then f32 |
 ///
-/// alpha and beta are used in the bias's type: rounded to f32 once, or, with i32 output, required
+/// [`COMBINATIONS`] is the same as data. alpha and beta are used in the bias's type: rounded to f32 once, or, with i32 output, required
 /// to be integers. In i32 output, everything after the sum over K is modulo 2³².
 ///
 /// # Scales
@@ -41,6 +46,10 @@ pub const MX_BLOCK: usize = 32;
 /// - `block_scales`: every [`MX_BLOCK`] elements along K of a row of A, and of a column of B, share
 ///   an e8m0 scale that multiplies each of them. For OCP fp8 and f4e2m1, which cannot do without.
 ///   K must be a whole number of blocks.
+/// - `b_group`: every so many elements along K of a column of B share an f32 scale s, and a weight
+///   is s times what is stored. For i8 and i4 weights of float activations; symmetric, there are no
+///   zero points. The length is a multiple of [`GROUP_MULTIPLE`], and K one of the length. A scale
+///   for a whole column is a `col_scale`, which costs less.
 ///
 /// A scale of a whole tensor is a factor of alpha. Where A and B are not read (alpha = 0 or K = 0),
 /// their scales are not read either.
@@ -94,6 +103,8 @@ pub struct Problem {
     pub col_scale: bool,
     /// Whether A and B have an e8m0 scale for every [`MX_BLOCK`] elements along K. The default is no.
     pub block_scales: bool,
+    /// Elements along K of a column of B that share an f32 scale. The default is none.
+    pub b_group: Option<usize>,
 }
 
 impl Problem {
@@ -119,6 +130,7 @@ impl Problem {
             row_scale: false,
             col_scale: false,
             block_scales: false,
+            b_group: None,
         }
     }
 
@@ -157,6 +169,13 @@ impl Problem {
     #[must_use]
     pub fn block_scales(mut self, block_scales: bool) -> Self {
         self.block_scales = block_scales;
+        self
+    }
+
+    /// Sets how many elements along K of a column of B share a scale, if they do.
+    #[must_use]
+    pub fn b_group(mut self, length: Option<usize>) -> Self {
+        self.b_group = length;
         self
     }
 
@@ -278,25 +297,34 @@ impl Problem {
     /// Whether there are scales of any kind.
     #[must_use]
     pub const fn has_scales(&self) -> bool {
-        self.row_scale || self.col_scale || self.block_scales
+        self.row_scale || self.col_scale || self.block_scales || self.b_group.is_some()
+    }
+
+    /// Whether B holds integer weights of float activations.
+    #[must_use]
+    pub const fn is_weight_only(&self) -> bool {
+        self.a.is_float() && !self.b.is_float()
     }
 
     /// The kinds of scales in words, for messages.
     #[must_use]
     pub const fn scale_names(&self) -> &'static str {
-        match (self.row_scale || self.col_scale, self.block_scales) {
-            (true, true) => "row or column scales and block scales",
-            (true, false) => "row or column scales",
-            (false, true) => "block scales",
-            (false, false) => "no scales",
+        match (self.row_scale || self.col_scale, self.block_scales, self.b_group.is_some()) {
+            // No types have both.
+            (true, true, _) => "row or column scales and block scales",
+            (true, false, true) => "row or column scales and group scales",
+            (true, false, false) => "row or column scales",
+            (false, true, _) => "block scales",
+            (false, false, true) => "group scales",
+            (false, false, false) => "no scales",
         }
     }
 
     /// How many scales of a kind the problem has, 0 where it has none, saturating; `operand` is one
-    /// of the four kinds of scales.
+    /// of the five kinds of scales.
     ///
     /// A value for each row of A, matrix after matrix; each column of B likewise; and for each of
-    /// these lines its K/32 blocks, one after the other.
+    /// these lines its K/32 blocks, or of a column of B its groups, one after the other.
     #[must_use]
     pub fn scale_count(&self, operand: Operand) -> usize {
         let (stated, line, blocks) = match operand {
@@ -304,6 +332,11 @@ impl Problem {
             Operand::ColScale => (self.col_scale, self.n, 1),
             Operand::BlockScalesA => (self.block_scales, self.m, self.k / MX_BLOCK),
             Operand::BlockScalesB => (self.block_scales, self.n, self.k / MX_BLOCK),
+            Operand::GroupScalesB => (
+                self.b_group.is_some(),
+                self.n,
+                self.b_group.and_then(|length| self.k.checked_div(length)).unwrap_or(0),
+            ),
             Operand::A | Operand::B | Operand::C | Operand::Bias => (false, 0, 0),
         };
         if stated { self.batch.saturating_mul(line).saturating_mul(blocks) } else { 0 }
@@ -331,13 +364,17 @@ impl Problem {
 }
 
 /// The kinds of scales and their element types.
-pub(crate) const SCALES: [(Operand, ElementType); 4] = [
+pub(crate) const SCALES: [(Operand, ElementType); 5] = [
     (Operand::RowScale, ElementType::F32),
     (Operand::ColScale, ElementType::F32),
     (Operand::BlockScalesA, ElementType::E8M0),
     (Operand::BlockScalesB, ElementType::E8M0),
+    (Operand::GroupScalesB, ElementType::F32),
 ];
 
+mod combinations;
 #[cfg(test)]
 mod tests;
 mod validate;
+
+pub use combinations::{COMBINATIONS, Combination};

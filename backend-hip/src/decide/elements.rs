@@ -18,6 +18,12 @@ pub(super) fn check(problem: &Problem, facts: &DeviceFacts) -> Result<(), Error>
     let unavailable = |element, needs| {
         Err(Error::ElementTypeUnavailable { backend: facts.name.clone(), element, needs })
     };
+    if problem.is_weight_only() {
+        return unavailable(
+            problem.b,
+            "activations of i8, or the CPU or WGSL backend for weights of wider activations",
+        );
+    }
     for element in [problem.a, problem.b] {
         if element == ElementType::F64 {
             return unavailable(element, "the CPU backend, or f32 operands");

@@ -6,16 +6,17 @@
 //! small for any.
 
 use lapidary_core::policy::{
-    ComputePolicy, CooperativeMatrix, DirectSplit, KernelConfig, RegisterPrefetch, TilePolicy,
-    VectorDot4, VectorFma, VectorMac,
+    ComputePolicy, CooperativeMatrix, DirectSplit, KernelConfig, RegisterPrefetch, Staging,
+    TilePolicy, VectorDot4, VectorFma, VectorMac,
 };
 use lapidary_core::{ElementType, KernelChoice, Problem};
 
-use super::choose::SOFTWARE_LOOP_ITERATIONS;
 use super::fetch::Lines;
 use super::skinny;
+use super::stream::Stream;
 use super::tuning::Tuning;
 use crate::limits::DeviceLimits;
+use crate::workarounds::SOFTWARE_LOOP_ITERATIONS;
 
 /// A choice of kernel and slices, and why.
 #[derive(Clone, Debug, PartialEq)]
@@ -116,7 +117,9 @@ pub(super) fn automatic(problem: &Problem, limits: &DeviceLimits) -> Vec<Pick> {
     let (m, n) = (problem.m, problem.n);
     // The vector kernel's loops over a strip are written out, so it has one iteration a strip.
     let too_deep = limits.software && problem.k > SOFTWARE_LOOP_ITERATIONS;
-    let halves = (problem.a, problem.b) == (ElementType::F16, ElementType::F16);
+    let halves = problem.a == ElementType::F16
+        && matches!(problem.b, ElementType::F16 | ElementType::I8 | ElementType::I4)
+        && problem.b_group.is_none();
     let units = limits.cooperative && halves && problem.k >= 32;
     // Matrix units do sixteen rows in the time of one.
     let matrix_units = units && m.min(n) > 4 && m.max(n) >= 64;
@@ -173,6 +176,21 @@ fn best(problem: &Problem, limits: &DeviceLimits, rows: &[BlockRow]) -> Pick {
             let choice = KernelChoice::Policy(row.config);
             best = Some((seconds, Pick { choice, slices, reason }));
         }
+        let Some((workgroups, seconds)) = stream(problem, tuning, row) else { continue };
+        // The model is good to a few percent, and slices are the simpler way.
+        if best.as_ref().is_some_and(|(least, _)| 0.95 * *least <= seconds) {
+            continue;
+        }
+        let [bm, bn] = [row.config.tile.block_tile_m, row.config.tile.block_tile_n];
+        let reason = format!(
+            "{} blocks of {bm}x{bn} shared by {workgroups} workgroups: least time by the model of a {}, \
+             {:.3} ms",
+            blocks(problem, row),
+            tuning.class,
+            seconds * 1e3
+        );
+        let choice = KernelChoice::StreamK { config: row.config, workgroups };
+        best = Some((seconds, Pick { choice, slices: 1, reason }));
     }
     best.map_or_else(
         || Pick::new(KernelChoice::Naive, "there is no block".to_owned()),
@@ -217,6 +235,33 @@ fn slice_counts(problem: &Problem, tuning: &Tuning, row: &BlockRow) -> Vec<usize
         counts.extend((2..=most.min(16)).chain((20..=most).step_by(4)));
     }
     counts
+}
+
+/// Workgroups that fill the device once and share all blocks, and the seconds that the model takes.
+fn stream(problem: &Problem, tuning: &Tuning, row: &BlockRow) -> Option<(usize, f64)> {
+    let tiled = row.config.tile.staging == Staging::Workgroup;
+    if !tuning.slices || !tiled || !row.config.compute.multiply.is_vector() {
+        return None;
+    }
+    let tile = &row.config.tile;
+    let strips = problem.k.div_ceil(tile.k_tile_size);
+    let workgroups = tuning.processors * row.resident;
+    let stream = Stream::of(blocks(problem, row), strips, workgroups)?;
+    // As with slices: runs of fewer strips are mostly starts and ends.
+    if stream.run < 8 {
+        return None;
+    }
+    let outputs = (tile.block_tile_m * tile.block_tile_n) as f64;
+    let strip_flops = 2.0 * outputs * tile.k_tile_size as f64;
+    // A run starts and ends as many blocks as it touches.
+    let (run, strips) = (f64::from(stream.run), f64::from(stream.strips));
+    let touched = 1.0 + run / strips;
+    let processor = tuning.flops * row.rate / tuning.processors as f64;
+    let compute = row.resident as f64 * strip_flops * (run + touched * row.overhead) / processor;
+    let elements = problem.m as f64 * problem.n as f64 * problem.batch as f64;
+    let parts = 1.0 + strips / run;
+    let sums = tuning.dispatch + elements * 4.0 * (2.0 * parts + 1.0) / tuning.bytes;
+    Some((workgroups, compute + sums))
 }
 
 /// Seconds that the model takes for a problem.

@@ -1,6 +1,6 @@
 //! Which kernel, with which tile.
 
-use lapidary_core::ElementType::{F16, I8};
+use lapidary_core::ElementType::{F16, I4, I8};
 use lapidary_core::policy::{
     KernelConfig, Multiply, ScalarFma, SingleBuffer, SoftwareDoubleBuffer, Staging,
 };
@@ -8,15 +8,10 @@ use lapidary_core::{Error, KernelChoice, Occupancy, Operand, PlanOptions, Proble
 
 use super::automatic::{Pick, automatic};
 use super::copies::{self, Operands};
-use super::kernel::{Body, Kernel};
+use super::kernel::{Body, Kernel, Slices};
 use super::{Fetch, policy, skinny};
 use crate::limits::DeviceLimits;
-
-/// Loop iterations a thread may have on a software device.
-///
-/// Mesa's llvmpipe ends all loops of a thread after 65,535 iterations in all, and says nothing: the
-/// rest of K would be missing from the sums. The margin is for the loops of the store.
-pub(super) const SOFTWARE_LOOP_ITERATIONS: usize = 65_000;
+use crate::workarounds::SOFTWARE_LOOP_ITERATIONS;
 
 /// A kernel, how it reads A and B, and why it was chosen.
 pub(super) struct Chosen {
@@ -78,8 +73,20 @@ fn prepare(
     }
     let written_out = kernel.body.is_written_out();
     let slices = options.k_slices.unwrap_or(pick.slices);
-    let kernel = if written_out { kernel.sliced(operands.k, slices) } else { kernel };
-    if let Some(slices) = kernel.slices {
+    let kernel = match pick.choice {
+        KernelChoice::StreamK { workgroups, .. } => {
+            kernel.streamed(problem, operands.k, workgroups)
+        }
+        _ if written_out => kernel.sliced(operands.k, slices),
+        _ => kernel,
+    };
+    if let Some(Slices { stream: Some(stream), .. }) = kernel.slices {
+        notes.push(format!(
+            "workgroups share all blocks, {} strips each of {} a block, and parts are summed in order \
+             by another pass",
+            stream.run, stream.strips
+        ));
+    } else if let Some(slices) = kernel.slices {
         notes.push(format!(
             "K is cut into {} slices of {} steps, summed in order by another pass",
             slices.count, slices.k
@@ -157,6 +164,19 @@ fn base(
         }
         KernelChoice::Occupancy(variant) => occupancy(problem, name, variant, limits, notes)?,
         KernelChoice::Policy(config) => generic(problem, name, config, limits, notes)?,
+        KernelChoice::StreamK { config, .. } => {
+            let kernel = generic(problem, name.clone(), config, limits, notes)?;
+            if kernel.body != Body::Vector {
+                return Err(Error::KernelUnsuitable {
+                    kernel: name,
+                    reason:
+                        "blocks are shared by the kernel that computes in vectors from tiles in \
+                             workgroup memory"
+                            .into(),
+                });
+            }
+            kernel
+        }
         KernelChoice::Skinny => skinny::kernel(problem, limits)?,
         _ => {
             return Err(Error::KernelUnsuitable {
@@ -266,8 +286,11 @@ fn cooperative(
     limits: &DeviceLimits,
 ) -> Result<Kernel, Error> {
     policy::check_cooperative(&config, &name)?;
-    let reason = if (problem.a, problem.b) != (F16, F16) {
-        format!("it multiplies f16, not {} by {}", problem.a, problem.b)
+    let reason = if !(problem.a == F16 && [F16, I8, I4].contains(&problem.b)) {
+        format!("it multiplies f16 by f16, i8 or i4, not {} by {}", problem.a, problem.b)
+    } else if problem.b_group.is_some() {
+        "its weights are f16, which holds integers exactly, but not integers times a group's scale"
+            .to_owned()
     } else if !limits.cooperative {
         "the device lists no 16x16x16 cooperative matrix of f16 factors and f32 sums, in \
          subgroups of 32"

@@ -42,6 +42,9 @@ impl Chunk {
     /// Workgroups of the multiplying dispatch, x, y, z.
     #[must_use]
     pub fn workgroups(&self, kernel: &Kernel) -> [u32; 3] {
+        if let Some(stream) = kernel.slices.and_then(|slices| slices.stream) {
+            return [stream.workgroups(blocks_of(self.shape(), kernel)) as u32, 1, 1];
+        }
         [
             (self.cols as u64).div_ceil(u64::from(kernel.block[1])) as u32,
             (self.rows as u64).div_ceil(u64::from(kernel.block[0])) as u32,
@@ -88,7 +91,7 @@ pub(super) fn split(
     // A cooperative kernel may have to make room for one with blocks of 64x64.
     let cooperative = kernel.is_some_and(|kernel| kernel.body == Body::Cooperative);
     let grid = if cooperative { block.map(|x| x.min(64)) } else { block };
-    let limited = Limited { problem, limits, operands, block: grid, slices, store };
+    let limited = Limited { problem, limits, operands, kernel, block: grid, slices, store };
     let mut size = Shape { batch: problem.batch, rows: problem.m, cols: problem.n };
     while let Some(excess) = limited.excess(size) {
         if size.batch > 1 {
@@ -141,6 +144,13 @@ pub(super) fn split(
     Ok(chunks)
 }
 
+/// Blocks that cover a piece of C.
+fn blocks_of(shape: Shape, kernel: &Kernel) -> u64 {
+    let [rows, cols] = kernel.block.map(u64::from);
+    let along = |length: usize, block: u64| (length as u64).div_ceil(block);
+    along(shape.rows, rows) * along(shape.cols, cols) * shape.batch as u64
+}
+
 /// Half of `length`, rounded up to whole blocks.
 fn half(length: usize, block: usize) -> usize {
     length.div_ceil(2).next_multiple_of(block).min(length - 1)
@@ -159,6 +169,7 @@ struct Limited<'a> {
     problem: &'a Problem,
     limits: &'a DeviceLimits,
     operands: &'a Operands,
+    kernel: Option<&'a Kernel>,
     block: [usize; 2],
     slices: usize,
     store: Store,
@@ -167,7 +178,7 @@ struct Limited<'a> {
 impl Limited<'_> {
     /// The first limit that a chunk of `size` breaks.
     fn excess(&self, size: Shape) -> Option<Excess> {
-        let Self { problem, limits, operands, block, slices, store } = *self;
+        let Self { problem, limits, operands, kernel, block, slices, store } = *self;
         let over = |what, requested: u128, limit: u128| {
             (requested > limit).then_some(Excess { what, requested, limit })
         };
@@ -178,7 +189,7 @@ impl Limited<'_> {
         let slack = u128::from(limits.binding_alignment) + 16;
         let bytes = |layout: Layout, shape: Shape, element: ElementType| {
             let elements = layout.extent(shape).map_or(0, |e| (e.max - e.min + 1) as u128);
-            elements * element.size() as u128 + slack
+            (elements * element.bits() as u128).div_ceil(8) + slack
         };
         let over_bytes =
             |what, layout, shape, element| over(what, bytes(layout, shape, element), binding);
@@ -209,9 +220,16 @@ impl Limited<'_> {
             let outputs = size.batch as f64 * size.rows as f64 * size.cols as f64;
             over(FLOPS, (2.0 * outputs * problem.k as f64) as u128, limit as u128)
         };
+        let streamed = || {
+            let kernel = kernel?;
+            let stream = kernel.slices?.stream?;
+            let workgroups = stream.workgroups(blocks_of(size, kernel));
+            over("workgroups that share all blocks", u128::from(workgroups), axis)
+        };
         over("workgroups along M", size.rows.div_ceil(block[0]) as u128, axis)
             .or_else(|| over("workgroups along N", size.cols.div_ceil(block[1]) as u128, axis))
             .or_else(|| over("matrices of a dispatch", (size.batch * slices) as u128, axis))
+            .or_else(streamed)
             .or_else(c)
             .or_else(words)
             .or_else(|| {

@@ -36,7 +36,7 @@ impl CopyOrder {
 /// Lines and steps along K of a workgroup of the copying pass.
 pub(crate) const COPY_TILE: usize = 32;
 
-/// Copies start every line at a multiple of this many elements, 16 bytes of any type.
+/// Copies start every line at a multiple of this many elements, whole words of any type.
 const PITCH: usize = 16;
 
 /// A copy of an operand, made anew by every execution.
@@ -182,8 +182,10 @@ fn copy(problem: &Problem, side: Side, order: CopyOrder, limits: &DeviceLimits) 
     let span = source.extent(rows).map_or(0, |e| (e.max - e.min + 1) as u128);
     let slack = u128::from(limits.binding_alignment) + 16;
     let binding = u128::from(limits.binding_bytes.min(limits.buffer_bytes));
-    let fits = len as u128 * reads.element.size() as u128 + slack <= binding
-        && span * element.size() as u128 + slack <= binding;
+    let bytes =
+        |elements: u128, element: ElementType| (elements * element.bits() as u128).div_ceil(8);
+    let fits = bytes(len as u128, reads.element) + slack <= binding
+        && bytes(span, element) + slack <= binding;
     fits.then_some(reads)
 }
 

@@ -5,6 +5,7 @@ use lapidary_core::{Activation, ElementType, KernelChoice, Layout, Problem};
 
 use super::copies::Operands;
 use super::fetch::{Fetch, Lines};
+use super::stream::Stream;
 
 /// Which shader file the kernel's body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -111,6 +112,9 @@ pub struct Slices {
     pub count: u32,
     /// Steps along K of each but the last, whole strips.
     pub k: u32,
+    /// The sequence of strips that workgroups share, where blocks are not cut alike; `count` is then
+    /// the most parts of a block, and `k` the longest.
+    pub stream: Option<Stream>,
 }
 
 /// A kernel with every size fixed.
@@ -285,8 +289,25 @@ impl Kernel {
         let strips = k.div_ceil(strip);
         let each = strips.div_ceil(wanted.max(1)).max(1);
         let count = strips.div_ceil(each);
-        let slices =
-            (count > 1).then_some(Slices { count: count as u32, k: (each * strip) as u32 });
+        let slices = (count > 1).then_some(Slices {
+            count: count as u32,
+            k: (each * strip) as u32,
+            stream: None,
+        });
+        Self { slices, ..self }
+    }
+
+    /// The same kernel with all blocks of `problem` shared evenly by `workgroups` workgroups.
+    pub(super) fn streamed(self, problem: &Problem, k: usize, workgroups: usize) -> Self {
+        let [rows, cols] = self.block.map(|side| side as usize);
+        let blocks = problem.m.div_ceil(rows).saturating_mul(problem.n.div_ceil(cols));
+        let strip = self.k_tile as usize;
+        let blocks = blocks.saturating_mul(problem.batch);
+        let slices = Stream::of(blocks, k.div_ceil(strip), workgroups).map(|stream| Slices {
+            count: stream.most_parts(),
+            k: stream.run.min(stream.strips) * self.k_tile,
+            stream: Some(stream),
+        });
         Self { slices, ..self }
     }
 
@@ -346,7 +367,8 @@ impl Kernel {
 
 /// Whether C is the product and nothing else.
 fn is_plain(problem: &Problem) -> bool {
-    let nothing_after = !problem.bias && problem.activation == Activation::None;
+    let scaled = problem.row_scale || problem.col_scale;
+    let nothing_after = !problem.bias && !scaled && problem.activation == Activation::None;
     problem.alpha == 1.0 && !problem.reads_c() && nothing_after
 }
 
@@ -357,10 +379,10 @@ const fn strides(layout: Layout, batch: usize) -> [u32; 3] {
     [layout.row_stride as u32, layout.col_stride as u32, between]
 }
 
-/// The element type tiles and registers hold: f32 for floats, i32 for integers.
+/// The type of tiles and registers where products are summed in `accumulator`.
 #[must_use]
-pub(crate) const fn register_type(operand: ElementType) -> &'static str {
-    match operand.accumulator() {
+pub(crate) const fn register_type(accumulator: ElementType) -> &'static str {
+    match accumulator {
         ElementType::I32 => "i32",
         _ => "f32",
     }

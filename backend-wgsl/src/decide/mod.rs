@@ -9,7 +9,9 @@ mod kernel;
 mod passes;
 mod policy;
 mod skinny;
+mod stream;
 mod tuning;
+mod vectors;
 
 use lapidary_core::{
     Activation, ElementType, Error, KernelChoice, PlanOptions, PlanSummary, Problem,
@@ -24,7 +26,10 @@ pub use fetch::Fetch;
 pub(crate) use kernel::register_type;
 pub use kernel::{Body, Kernel, Sizes, Skinny, Slices, Team};
 pub use passes::Pass;
+pub use stream::{Parts, Stream};
 pub use tuning::Tuning;
+pub use vectors::Vector;
+pub(crate) use vectors::{FIXED_BINDINGS, MOST_BINDINGS, Stage, bindings, further};
 
 use crate::limits::DeviceLimits;
 use choose::Chosen;
@@ -38,7 +43,8 @@ pub enum Store {
     /// slices, the pass that adds them up does.
     Fused,
     /// The kernel stores raw sums to a scratch buffer; a second pass applies the epilogue and writes
-    /// whole words of 16- or 8-bit elements.
+    /// whole words: of 16- or 8-bit elements, or of any where the device has too few bindings for the
+    /// epilogue's vectors beside A and B.
     Packed,
     /// There is no product (alpha = 0 or K = 0): one pass scales C and applies the epilogue.
     NoProduct,
@@ -48,8 +54,10 @@ pub enum Store {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Traits {
-    /// Element type of A and B.
-    pub operand: ElementType,
+    /// Element type of A.
+    pub a: ElementType,
+    /// Element type of B.
+    pub b: ElementType,
     /// Element type of C.
     pub output: ElementType,
     /// Type of alpha, beta and bias.
@@ -60,6 +68,20 @@ pub struct Traits {
     pub bias: bool,
     /// What is applied last.
     pub activation: Activation,
+    /// Whether sums are multiplied by a scale of their row.
+    pub row_scale: bool,
+    /// Whether sums are multiplied by a scale of their column.
+    pub col_scale: bool,
+    /// Elements along K of a column of B that share a scale, if they do.
+    pub group: Option<u32>,
+}
+
+impl Traits {
+    /// The type products are summed in.
+    #[must_use]
+    pub const fn accumulator(&self) -> ElementType {
+        self.a.accumulator()
+    }
 }
 
 /// What a plan will do.
@@ -126,7 +148,16 @@ impl Decision {
         Self { store: Store::Packed, sum_bytes, whole_rows, ..self }
     }
 
-    /// Slices that K is cut into.
+    /// What the pass that adds up sums needs to know of them.
+    #[must_use]
+    pub fn parts(&self) -> Parts {
+        let stream = self.kernel.as_ref().and_then(|kernel| {
+            kernel.slices.and_then(|slices| slices.stream).map(|stream| (stream, kernel.block))
+        });
+        Parts { most: self.slices(), stream }
+    }
+
+    /// Slices that K is cut into, or the most parts of a block.
     #[must_use]
     pub fn slices(&self) -> u32 {
         self.kernel.as_ref().map_or(1, Kernel::slice_count)
@@ -161,26 +192,48 @@ pub fn decide_with(
     check_elements(problem, limits, device)?;
     check_sizes(problem)?;
     let traits = Traits {
-        operand: problem.a,
+        a: problem.a,
+        b: problem.b,
         output: problem.c,
         scalar: problem.bias_element(),
         beta: problem.reads_c(),
         bias: problem.bias,
         activation: problem.activation,
+        // Scales belong to a product.
+        row_scale: problem.row_scale && problem.reads_factors(),
+        col_scale: problem.col_scale && problem.reads_factors(),
+        group: problem.b_group.filter(|_| problem.reads_factors()).map(|length| length as u32),
     };
+    let needed = |store, sliced| vectors::storage_bindings(&traits, store, sliced);
     let Chosen { kernel, operands, reason, mut notes } = choose::choose(problem, limits, options)?;
     let (store, kernel, operands) = if !problem.reads_factors() {
         notes.clear();
         (Store::NoProduct, None, Operands::plain(problem))
-    } else if problem.c.size() == 4 {
-        (Store::Fused, Some(kernel), operands)
-    } else {
+    } else if problem.c.size() < 4 {
         notes.push(format!(
             "{} output is packed by a second pass that owns whole 32-bit words",
             problem.c
         ));
         (Store::Packed, Some(kernel), operands)
+    } else if needed(Store::Fused, kernel.slices.is_some()) <= limits.storage_bindings {
+        (Store::Fused, Some(kernel), operands)
+    } else {
+        notes.push(format!(
+            "scales are applied by a second pass: {} storage bindings needed for one, {} available",
+            needed(Store::Fused, false),
+            limits.storage_bindings
+        ));
+        // Sums as they come out of the matrices, not as a C that is stored directly.
+        (Store::Packed, Some(kernel), operands)
     };
+    let bindings = needed(store, kernel.as_ref().is_some_and(|kernel| kernel.slices.is_some()));
+    if bindings > limits.storage_bindings {
+        return Err(Error::LimitExceeded {
+            what: "storage bindings of a pass that applies scales",
+            requested: u128::from(bindings),
+            limit: u128::from(limits.storage_bindings),
+        });
+    }
     let chunks = chunk::split(problem, limits, kernel.as_ref(), &operands, store)?;
     let kernel = if chunks.iter().all(|chunk| chunk.cols == problem.n) {
         kernel.map(|kernel| kernel.full_width(problem.n))
@@ -200,7 +253,7 @@ pub fn decide_with(
     let scalar_kernel = kernel.as_ref().and_then(|k| k.scalar_fallback(options.kernel));
     let copy_bytes = [operands.a, operands.b]
         .iter()
-        .filter_map(|reads| Some(reads.copy?.len as u64 * reads.element.size() as u64))
+        .filter_map(|reads| Some(reads.element.bytes_for(reads.copy?.len) as u64))
         .sum::<u64>();
     let scratch_bytes = sum_bytes + copy_bytes;
     let unit = if store == Store::Fused { 4 } else { 4 / problem.c.size().min(4) };
@@ -224,7 +277,7 @@ pub fn decide_with(
 }
 
 fn check_elements(problem: &Problem, limits: &DeviceLimits, device: &str) -> Result<(), Error> {
-    if problem.has_scales() {
+    if problem.block_scales {
         return Err(Error::ScalesUnavailable {
             what: format!("wgsl on {device}"),
             scales: problem.scale_names(),
@@ -235,7 +288,11 @@ fn check_elements(problem: &Problem, limits: &DeviceLimits, device: &str) -> Res
         let needs = match element {
             ElementType::F64 => "WGSL has no 64-bit floats; use the CPU backend or convert to f32",
             ElementType::F16 if !limits.f16 => "the device lacks the feature SHADER_F16",
-            ElementType::F32 | ElementType::F16 | ElementType::BF16 | ElementType::I8 => continue,
+            ElementType::F32
+            | ElementType::F16
+            | ElementType::BF16
+            | ElementType::I8
+            | ElementType::I4 => continue,
             _ => "no shader decodes it; use the CPU backend or convert to f16, bf16 or i8",
         };
         return Err(Error::ElementTypeUnavailable {
@@ -317,19 +374,42 @@ mod tests {
             (E::F8E5M2Fnuz, E::F8E4M3Fnuz),
             (E::F8E4M3, E::F8E4M3),
             (E::F8E5M2, E::F8E5M2),
-            (E::I8, E::I4),
         ] {
             let error = refusal(&problem.clone().factors(a, b));
-            let unavailable = if b == E::I4 { b } else { a };
             assert!(
-                matches!(error, Error::ElementTypeUnavailable { element, .. } if element == unavailable),
+                matches!(error, Error::ElementTypeUnavailable { element, .. } if element == a),
                 "{a} x {b}: {error}"
             );
         }
-        let blocks = problem.clone().elements(E::F4E2M1, E::F32).block_scales(true);
-        for scaled in [problem.clone().row_scale(true), problem.col_scale(true), blocks] {
-            let error = refusal(&scaled);
-            assert!(matches!(error, Error::ScalesUnavailable { .. }), "{error}");
-        }
+        let error = refusal(&problem.elements(E::F4E2M1, E::F32).block_scales(true));
+        assert!(matches!(error, Error::ScalesUnavailable { .. }), "{error}");
+    }
+
+    /// A device with four storage bindings applies scales in a pass of their own, one with eight on
+    /// the way to C; for three vectors beside the sums four bindings are too few.
+    #[test]
+    fn scales_take_as_many_passes_as_the_bindings_ask_for() {
+        let limits = |storage_bindings| DeviceLimits {
+            storage_bindings,
+            ..DeviceLimits::from_limits(
+                &wgpu::Limits::downlevel_defaults(),
+                wgpu::Features::empty(),
+                true,
+            )
+        };
+        let problem = Problem::new(8, 8, 32).bias(true).col_scale(true);
+        let store = |problem: &Problem, bindings| {
+            decide(problem, &limits(bindings), KernelChoice::Auto, "a device").map(|d| d.store)
+        };
+        assert_eq!(store(&problem, 8).expect("planned"), Store::Fused);
+        assert_eq!(store(&problem, 4).expect("planned"), Store::Packed);
+        let both = problem.row_scale(true);
+        assert_eq!(store(&both, 8).expect("planned"), Store::Fused);
+        assert!(matches!(
+            store(&both, 4),
+            Err(Error::LimitExceeded { requested: 5, limit: 4, .. })
+        ));
+        let unread = both.alpha(0.0);
+        assert_eq!(store(&unread, 4).expect("planned"), Store::NoProduct);
     }
 }

@@ -50,7 +50,8 @@ pub(super) fn kernel(problem: &Problem, limits: &DeviceLimits) -> Result<Kernel,
         }
     } else {
         let element = if few_rows { problem.b } else { problem.a };
-        let lanes = ACROSS_BYTES / (4 * element.size() as u32);
+        // At most half of the threads, so that there are groups; a power of two.
+        let lanes = (ACROSS_BYTES * 8 / (4 * element.bits() as u32)).min(threads / 2);
         let groups = threads / lanes;
         Team::Across { lanes, groups, together: (limits.subgroup_lanes / lanes).clamp(1, groups) }
     };

@@ -9,6 +9,8 @@
 pub struct Tuning {
     /// The class's name, which plans report.
     pub class: &'static str,
+    /// Where the figures were measured; `None` where they are estimates.
+    pub measured_on: Option<&'static str>,
     /// Processors, each with its own workgroup memory.
     pub processors: usize,
     /// f32 operations a second of the best register-tiled kernel on large matrices; other kernels
@@ -25,7 +27,7 @@ pub struct Tuning {
     pub copy_reuse: usize,
     /// The same for an operand whose strides only allow single loads.
     pub copy_reuse_unaligned: usize,
-    /// Whether K may be cut into slices.
+    /// Whether K may be cut into slices, and blocks be shared evenly.
     pub slices: bool,
     /// Whether groups of a workgroup's threads may share out K.
     pub groups: bool,
@@ -41,6 +43,7 @@ impl Tuning {
     /// NVIDIA's Hopper class. Measured on an H200.
     pub const HOPPER: Self = Self {
         class: "Hopper GPU",
+        measured_on: Some("NVIDIA H200, driver 580.159.04"),
         processors: 132,
         flops: 47e12,
         bytes: 4.0e12,
@@ -58,6 +61,7 @@ impl Tuning {
     /// Any other discrete GPU.
     pub const DISCRETE: Self = Self {
         class: "discrete GPU",
+        measured_on: None,
         processors: 64,
         flops: 15e12,
         bytes: 0.6e12,
@@ -83,6 +87,7 @@ impl Tuning {
     /// everything beyond the plain kernels is off.
     pub const SOFTWARE: Self = Self {
         class: "software device",
+        measured_on: None,
         processors: 1,
         flops: 20e9,
         bytes: 10e9,
@@ -96,6 +101,9 @@ impl Tuning {
         skinny_threads: 256,
         dot4: false,
     };
+
+    /// Every class, as the crate ships them.
+    pub const SHIPPED: [Self; 4] = [Self::HOPPER, Self::DISCRETE, Self::INTEGRATED, Self::SOFTWARE];
 
     /// The class of an adapter.
     #[must_use]
@@ -111,6 +119,20 @@ impl Tuning {
                 }
             }
             _ => Self::INTEGRATED,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_have_names_of_their_own_and_say_where_they_were_measured() {
+        for (index, class) in Tuning::SHIPPED.iter().enumerate() {
+            assert!(Tuning::SHIPPED[..index].iter().all(|other| other.class != class.class));
+            assert_eq!(class.measured_on.is_some(), class.class == "Hopper GPU", "{}", class.class);
+            assert!(class.processors > 0 && class.flops > 0.0 && class.bytes > 0.0);
         }
     }
 }

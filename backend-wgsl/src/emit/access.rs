@@ -2,7 +2,7 @@
 
 use lapidary_core::ElementType;
 
-use crate::decide::{Fetch, Sizes};
+use crate::decide::{Fetch, Sizes, Traits};
 
 /// What the storage binding of an operand is an array of, when loads fetch `width` elements.
 pub(super) fn storage(element: ElementType, width: u32) -> &'static str {
@@ -12,7 +12,7 @@ pub(super) fn storage(element: ElementType, width: u32) -> &'static str {
         (ElementType::F16, _) => "f16",
         // Two bf16 to a word: four are a pair of words.
         (ElementType::BF16, 4) => "vec2<u32>",
-        (ElementType::BF16 | ElementType::I8, _) => "u32",
+        (ElementType::BF16 | ElementType::I8 | ElementType::I4, _) => "u32",
         (_, 4) => "vec4<f32>",
         (_, 2) => "vec2<f32>",
         _ => "f32",
@@ -24,11 +24,20 @@ pub(super) const fn storage_of_words(width: u32) -> &'static str {
     if width == 4 { "vec4<u32>" } else { "u32" }
 }
 
+/// What the binding of an operand of the cooperative kernel is an array of: eight elements.
+pub(super) const fn storage_of_eight(element: ElementType) -> &'static str {
+    match element {
+        ElementType::I4 => "u32",
+        ElementType::I8 => "vec2<u32>",
+        _ => "vec4<u32>",
+    }
+}
+
 /// Loads of both operands: one element, one element or 0 outside the matrix, and a vector of as many
 /// elements as the binding's own vectors hold.
-pub(super) fn loads(element: ElementType, a: Fetch, b: Fetch) -> String {
-    let mut text = unpack(element).to_owned();
-    for side in [Side::a(a), Side::b(b)] {
+pub(super) fn loads(traits: &Traits, a: Fetch, b: Fetch) -> String {
+    let mut text = unpack(traits);
+    for (side, element) in [(Side::a(a), traits.a), (Side::b(b), traits.b)] {
         let Side { name, parameters, row, col, bounds, .. } = side;
         let width = side.fetch.width;
         text.push_str(&format!(
@@ -39,7 +48,7 @@ fn index_{name}(batch: u32, {parameters}) -> u32 {{
 
 fn load_{name}(batch: u32, {parameters}) -> Elem {{
     let i = index_{name}(batch, {row}, {col});
-    return {element_at};
+    return {element_at}{scale};
 }}
 
 fn load_{name}_or_zero(batch: u32, {parameters}) -> Elem {{
@@ -51,6 +60,10 @@ fn load_{name}_or_zero(batch: u32, {parameters}) -> Elem {{
 
 ",
             element_at = element_at(element, &format!("{name}_data"), width),
+            scale = match (name, traits.group) {
+                ("b", Some(_)) => " * b_scale(batch, k, col)",
+                _ => "",
+            },
         ));
         text.push_str(&vector(element, side));
     }
@@ -92,8 +105,13 @@ impl Side {
     }
 }
 
-/// Helpers that take a packed word apart.
-pub(super) const fn unpack(element: ElementType) -> &'static str {
+/// Helpers that take both operands' packed words apart.
+pub(super) fn unpack(traits: &Traits) -> String {
+    let b = if traits.a == traits.b { "" } else { unpack_one(traits.b) };
+    unpack_one(traits.a).to_owned() + b
+}
+
+const fn unpack_one(element: ElementType) -> &'static str {
     match element {
         ElementType::BF16 => {
             "\
@@ -113,6 +131,20 @@ fn i8_of(word: u32, lane: u32) -> i32 {
 
 "
         }
+        ElementType::I4 => {
+            "\
+// Element `lane` (0 to 7) of a word of eight i4, sign-extended.
+fn i4_of(word: u32, lane: u32) -> i32 {
+    return extractBits(bitcast<i32>(word), lane * 4u, 4u);
+}
+
+// The four i4 of the lower half of a word, sign-extended.
+fn i4_four(half: u32) -> vec4<i32> {
+    return bitcast<vec4<i32>>(vec4<u32>(half) << vec4<u32>(28u, 24u, 20u, 16u)) >> vec4<u32>(28u);
+}
+
+"
+        }
         _ => "",
     }
 }
@@ -122,7 +154,8 @@ pub(super) fn element_at(element: ElementType, data: &str, width: u32) -> String
     match (element, width) {
         (ElementType::BF16, 4) => format!("bf16_of({data}[i / 4u][(i / 2u) % 2u], i % 2u)"),
         (ElementType::BF16, _) => format!("bf16_of({data}[i / 2u], i % 2u)"),
-        (ElementType::I8, _) => format!("i8_of({data}[i / 4u], i % 4u)"),
+        (ElementType::I8, _) => format!("Elem(i8_of({data}[i / 4u], i % 4u))"),
+        (ElementType::I4, _) => format!("Elem(i4_of({data}[i / 8u], i % 8u))"),
         (_, 1) => format!("Elem({data}[i])"),
         (_, w) => format!("Elem({data}[i / {w}u][i % {w}u])"),
     }
@@ -135,7 +168,8 @@ pub(super) fn four_at(element: ElementType, data: &str) -> String {
             "vec4<Elem>(\n        bf16_of({data}[i].x, 0u), bf16_of({data}[i].x, 1u),\n        \
              bf16_of({data}[i].y, 0u), bf16_of({data}[i].y, 1u))"
         ),
-        ElementType::I8 => format!("unpack4xI8({data}[i])"),
+        ElementType::I8 => format!("vec4<Elem>(unpack4xI8({data}[i]))"),
+        ElementType::I4 => format!("vec4<Elem>(i4_four({data}[i / 2u] >> (i % 2u * 16u)))"),
         _ => format!("vec4<Elem>({data}[i])"),
     }
 }
@@ -240,7 +274,7 @@ fn store_c(batch: u32, row: u32, col: u32, acc: Acc) {
     if (HAS_BETA) {
         old = c_data[i];
     }
-    c_data[i] = finish(acc, old, col);
+    c_data[i] = finish(acc, old, batch, row, col);
 }
 
 ";
@@ -254,8 +288,8 @@ fn store_c(batch: u32, row: u32, col: u32, acc: vec4<Acc>) {
         old = c_data[i];
     }
     c_data[i] = vec4<Scalar>(
-        finish(acc.x, old.x, col), finish(acc.y, old.y, col + 1u),
-        finish(acc.z, old.z, col + 2u), finish(acc.w, old.w, col + 3u));
+        finish(acc.x, old.x, batch, row, col), finish(acc.y, old.y, batch, row, col + 1u),
+        finish(acc.z, old.z, batch, row, col + 2u), finish(acc.w, old.w, batch, row, col + 3u));
 }
 
 ";

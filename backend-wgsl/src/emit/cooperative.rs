@@ -12,6 +12,9 @@
 //! Unlike the vector kernel's, the last prefetch repeats a strip where that is possible, because here
 //! a branch costs a tenth of the speed.
 //!
+//! B may be i8 or i4 weights, whose values f16 holds exactly: eight of them are one load of 8 or 4
+//! bytes, and become f16 on their way to the tile. Scales of columns are the epilogue's.
+//!
 //! A subgroup owns a tile of 16×16 matrices of C and multiplies a strip by fragments of 16 steps.
 //! Sums go straight from the matrices to memory where nothing happens to them on the way and no
 //! block is cut by an edge; elsewhere each subgroup passes one matrix after the other through
@@ -19,8 +22,10 @@
 
 use core::fmt::{self, Write as _};
 
+use lapidary_core::ElementType;
 use lapidary_core::policy::{Strip, TileAction};
 
+use super::access;
 use super::place::{self, Slice, Strides};
 use crate::decide::Kernel;
 
@@ -28,11 +33,11 @@ use crate::decide::Kernel;
 const CHUNK: u32 = 8;
 
 /// The kernel's body; empty for a kernel without policies.
-pub(super) fn body(kernel: &Kernel, fused: bool) -> String {
+pub(super) fn body(kernel: &Kernel, weights: ElementType, fused: bool) -> String {
     let Some(config) = kernel.config else {
         return String::new();
     };
-    let sides = sides(kernel);
+    let sides = sides(kernel, weights);
     let tile = &config.tile;
     let mut text = String::new();
     // Writing to a String cannot fail.
@@ -58,6 +63,7 @@ pub(super) fn body(kernel: &Kernel, fused: bool) -> String {
 struct Side {
     /// `a` or `b`.
     name: char,
+    element: ElementType,
     /// Lines of the tile: rows of A, or steps along K of B.
     lines: u32,
     /// Elements of a line.
@@ -83,15 +89,31 @@ impl Side {
     }
 }
 
-fn sides(kernel: &Kernel) -> [Side; 2] {
+fn sides(kernel: &Kernel, weights: ElementType) -> [Side; 2] {
     let [strides_a, strides_b] = Strides::of(kernel);
     let whole = kernel.sizes.map_or([false; 2], |s| [s.whole_m, s.whole_n]);
     let threads = kernel.threads();
     let [bm, bn] = kernel.block;
     let kt = kernel.k_tile;
     [
-        Side { name: 'a', lines: bm, length: kt, threads, strides: strides_a, whole: whole[0] },
-        Side { name: 'b', lines: kt, length: bn, threads, strides: strides_b, whole: whole[1] },
+        Side {
+            name: 'a',
+            element: ElementType::F16,
+            lines: bm,
+            length: kt,
+            threads,
+            strides: strides_a,
+            whole: whole[0],
+        },
+        Side {
+            name: 'b',
+            element: weights,
+            lines: kt,
+            length: bn,
+            threads,
+            strides: strides_b,
+            whole: whole[1],
+        },
     ]
 }
 
@@ -105,6 +127,11 @@ fn opening(text: &mut String, kernel: &Kernel, sides: &[Side; 2]) -> fmt::Result
         writeln!(text, "var<workgroup> stage: array<f32, {}>;", kernel.threads() / 32 * 256)?;
     }
     text.push_str(HELPERS);
+    text.push_str(match sides[1].element {
+        ElementType::I8 => I8_HELPERS,
+        ElementType::I4 => I4_HELPERS,
+        _ => "",
+    });
     writeln!(
         text,
         "@compute @workgroup_size(THREADS)\n\
@@ -145,6 +172,31 @@ fn keep(words: vec4<u32>, count: u32) -> vec4<u32> {
 
 ";
 
+const I8_HELPERS: &str = "\
+// Elements 0 to 3, or 4 to 7, of eight i8 in two words.
+fn low_i8(words: vec2<u32>) -> vec4<f16> {
+    return vec4<f16>(unpack4xI8(words.x));
+}
+
+fn high_i8(words: vec2<u32>) -> vec4<f16> {
+    return vec4<f16>(unpack4xI8(words.y));
+}
+
+";
+
+const I4_HELPERS: &str = "\
+// Elements 0 to 3, or 4 to 7, of a word of eight i4, sign-extended.
+fn low_i4(word: u32) -> vec4<f16> {
+    let top = vec4<u32>(word) << vec4<u32>(28u, 24u, 20u, 16u);
+    return vec4<f16>(bitcast<vec4<i32>>(top) >> vec4<u32>(28u));
+}
+
+fn high_i4(word: u32) -> vec4<f16> {
+    return low_i4(word >> 16u);
+}
+
+";
+
 /// Where a thread's slots lie in the tile and in memory, and the registers they are fetched to.
 fn places(text: &mut String, side: &Side) -> fmt::Result {
     let Side { name, strides, .. } = side;
@@ -181,8 +233,9 @@ fn places(text: &mut String, side: &Side) -> fmt::Result {
         writeln!(
             text,
             "    let {name}_at_{s} = (p.{name}_base + at.batch * {} + {position} + {k_part}) / {CHUNK}u;\n    \
-             var {name}_{s} = vec4<u32>();",
-            strides.batch
+             var {name}_{s} = {}();",
+            strides.batch,
+            access::storage_of_eight(side.element)
         )?;
     }
     Ok(())
@@ -269,8 +322,9 @@ fn fetch_strip(
             };
             writeln!(
                 text,
-                "{indent}    {name}_{s} = vec4<u32>();\n\
-                 {indent}    if ({inside}) {{\n{indent}        {name}_{s} = {kept};\n{indent}    }}"
+                "{indent}    {name}_{s} = {}();\n\
+                 {indent}    if ({inside}) {{\n{indent}        {name}_{s} = {kept};\n{indent}    }}",
+                access::storage_of_eight(side.element)
             )?;
         }
     }
@@ -281,13 +335,18 @@ fn fetch_strip(
 fn commit(text: &mut String, side: &Side, indent: &str) -> fmt::Result {
     let name = side.name;
     let pitch = side.pitch();
+    let unpacked = match side.element {
+        ElementType::I8 => "_i8",
+        ElementType::I4 => "_i4",
+        _ => "",
+    };
     let per_round = side.threads / (side.length / CHUNK);
     for s in 0..side.slots() {
         let at = format!("({name}_line + {}u) * {pitch}u + {name}_near / 4u", s * per_round);
         writeln!(
             text,
-            "{indent}tile_{name}[{at}] = low({name}_{s});\n\
-             {indent}tile_{name}[{at} + 1u] = high({name}_{s});"
+            "{indent}tile_{name}[{at}] = low{unpacked}({name}_{s});\n\
+             {indent}tile_{name}[{at} + 1u] = high{unpacked}({name}_{s});"
         )?;
     }
     Ok(())
@@ -346,7 +405,7 @@ fn store_directly(text: &mut String, kernel: &Kernel, fused: bool) -> fmt::Resul
         let pitch = known(sizes.and_then(|sizes| sizes.n), "p.n");
         ("sums", "(wg.z * p.m + at.row0 + sub_row) * pitch".to_owned(), pitch)
     };
-    // naga's SPIR-V writer panics where an argument of coopStore is an expression of its own.
+    // See `coop_store_panics_on_an_inline_argument` in the workarounds.
     writeln!(text, "    let pitch = {pitch};\n    let corner = {origin} + at.col0 + sub_col;")?;
     for i in 0..rows {
         for j in 0..cols {

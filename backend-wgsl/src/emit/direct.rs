@@ -7,24 +7,43 @@ use lapidary_core::ElementType;
 
 use super::access;
 use super::place::{Strides, times};
-use crate::decide::{Fetch, Kernel};
+use crate::decide::{Fetch, Kernel, Traits};
 
 /// One operand.
 pub(super) struct Side {
     pub(super) name: char,
     pub(super) size: char,
     pub(super) origin: &'static str,
+    pub(super) element: ElementType,
     pub(super) fetch: Fetch,
+    /// Whether groups along K have scales.
+    pub(super) grouped: bool,
     pub(super) strides: Strides,
 }
 
 impl Side {
     /// A's and B's side.
-    pub(super) fn both(kernel: &Kernel) -> [Self; 2] {
+    pub(super) fn both(kernel: &Kernel, traits: &Traits) -> [Self; 2] {
         let [strides_a, strides_b] = Strides::of(kernel);
         [
-            Self { name: 'a', size: 'm', origin: "at.row0", fetch: kernel.a, strides: strides_a },
-            Self { name: 'b', size: 'n', origin: "at.col0", fetch: kernel.b, strides: strides_b },
+            Self {
+                name: 'a',
+                size: 'm',
+                origin: "at.row0",
+                element: traits.a,
+                fetch: kernel.a,
+                grouped: false,
+                strides: strides_a,
+            },
+            Self {
+                name: 'b',
+                size: 'n',
+                origin: "at.col0",
+                element: traits.b,
+                fetch: kernel.b,
+                grouped: traits.group.is_some(),
+                strides: strides_b,
+            },
         ]
     }
 
@@ -32,12 +51,32 @@ impl Side {
     pub(super) fn base(&self) -> String {
         format!("p.{}_base + at.batch * {}", self.name, self.strides.batch)
     }
+
+    /// The scale of the weights of a line at step `k`, as a factor; lines outside the matrix take the
+    /// last one's.
+    pub(super) fn scale(&self, k: &str, line: &str) -> String {
+        if !self.grouped {
+            return String::new();
+        }
+        format!(" * b_scale(at.batch, {k}, min({line}, p.{} - 1u))", self.size)
+    }
+
+    /// The same for four lines from `line` on.
+    pub(super) fn scales(&self, k: &str, line: &str) -> String {
+        if !self.grouped {
+            return String::new();
+        }
+        let each: Vec<_> = (0..4)
+            .map(|e| format!("b_scale(at.batch, {k}, min({line} + {e}u, p.{} - 1u))", self.size))
+            .collect();
+        format!(" * vec4<f32>({})", each.join(", "))
+    }
 }
 
 /// `a_at`, one element, and `a_four`, four neighbours along the axis that is fetched along: vector
 /// number `i`, or from element `i` on where loads are single.
-pub(super) fn loads(text: &mut String, operand: ElementType, side: &Side) -> fmt::Result {
-    let name = side.name;
+pub(super) fn loads(text: &mut String, side: &Side) -> fmt::Result {
+    let Side { name, element: operand, .. } = *side;
     let data = format!("{name}_data");
     let element = access::element_at(operand, &data, side.fetch.width);
     writeln!(text, "fn {name}_at(i: u32) -> Elem {{\n    return {element};\n}}\n")?;

@@ -6,7 +6,7 @@
 //! ```text
 //! header     const BM = 128u; … alias Elem = f32; … @group(0) @binding(0) var<…> a_data: …;
 //! access     load_a, load_b, load_a_vector, store_c
-//! epilogue   finish(acc, old, col) with HAS_BETA, HAS_BIAS and one activation
+//! epilogue   finish(acc, old, batch, row, col) with HAS_BETA, HAS_BIAS and one activation
 //! body       shaders/1_naive.wgsl … 7_generic.wgsl, pack_output.wgsl,
 //!            pack_rows.wgsl, copy.wgsl, reduce.wgsl; the others are written out in Rust
 //! ```
@@ -23,7 +23,7 @@ mod vector;
 
 use lapidary_core::{Activation, ElementType};
 
-use crate::decide::{Body, CopyOrder, Kernel, Store, Traits};
+use crate::decide::{Body, CopyOrder, Kernel, Parts, Store, Traits};
 
 /// Whether inputs are bound read-only, or all buffers read_write.
 ///
@@ -53,7 +53,7 @@ pub fn multiply(kernel: &Kernel, traits: &Traits, store: Store, access: Access) 
     let fused = store == Store::Fused && kernel.slices.is_none();
     let mut text = header::multiply(kernel, traits, fused, access);
     if !kernel.body.is_written_out() {
-        text.push_str(&access::loads(traits.operand, kernel.a, kernel.b));
+        text.push_str(&access::loads(traits, kernel.a, kernel.b));
     }
     let vectors = kernel.store_width == 4;
     if !kernel.stores_directly() {
@@ -81,20 +81,20 @@ pub fn multiply(kernel: &Kernel, traits: &Traits, store: Store, access: Access) 
         }
         Body::Occupancy => include_str!("../../shaders/6_occupancy.wgsl").to_owned(),
         Body::Generic => generic::body(kernel),
-        Body::Vector => vector::body(kernel, traits.operand),
-        Body::Cooperative => cooperative::body(kernel, fused),
-        Body::Skinny => skinny::body(kernel, traits.operand),
-        Body::Split => split::body(kernel, traits.operand),
+        Body::Vector => vector::body(kernel, traits),
+        Body::Cooperative => cooperative::body(kernel, traits.b, fused),
+        Body::Skinny => skinny::body(kernel, traits),
+        Body::Split => split::body(kernel, traits),
     });
     text
 }
 
-/// The module of the pass that applies the epilogue and stores whole words, of sums over as many
-/// slices of K.
+/// The module of the pass that applies the epilogue and stores whole words, of sums in as many
+/// parts.
 #[must_use]
-pub fn pack_output(traits: &Traits, slices: u32, store: Store, access: Access) -> String {
+pub fn pack_output(traits: &Traits, parts: Parts, store: Store, access: Access) -> String {
     let mut text =
-        header::pack_output("pack_output", traits, slices, store == Store::Packed, access);
+        header::pack_output("pack_output", traits, parts, store == Store::Packed, access);
     text.push_str(&epilogue(traits));
     text.push_str(codec(traits.output));
     text.push_str(include_str!("../../shaders/pack_output.wgsl"));
@@ -103,19 +103,19 @@ pub fn pack_output(traits: &Traits, slices: u32, store: Store, access: Access) -
 
 /// The same where every row of C is whole words.
 #[must_use]
-pub fn pack_rows(traits: &Traits, slices: u32, access: Access) -> String {
-    let mut text = header::pack_output("pack_rows", traits, slices, true, access);
+pub fn pack_rows(traits: &Traits, parts: Parts, access: Access) -> String {
+    let mut text = header::pack_output("pack_rows", traits, parts, true, access);
     text.push_str(&epilogue(traits));
     text.push_str(codec(traits.output));
     text.push_str(include_str!("../../shaders/pack_rows.wgsl"));
     text
 }
 
-/// The module of the pass that adds up slices of K with `groups` threads an output, applies the
+/// The module of the pass that adds up parts of sums with `groups` threads an output, applies the
 /// epilogue and stores 32-bit elements, one after the other or where `vectors` says so four at once.
 #[must_use]
-pub fn reduce(traits: &Traits, slices: u32, groups: u32, vectors: bool, access: Access) -> String {
-    let mut text = header::reduce(traits, slices, groups, vectors, access);
+pub fn reduce(traits: &Traits, parts: Parts, groups: u32, vectors: bool, access: Access) -> String {
+    let mut text = header::reduce(traits, parts, groups, vectors, access);
     text.push_str(&epilogue(traits));
     text.push_str(if vectors { access::STORE_FUSED_VECTOR } else { access::STORE_FUSED });
     text.push_str(include_str!("../../shaders/reduce.wgsl"));

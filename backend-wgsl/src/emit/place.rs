@@ -1,6 +1,6 @@
 //! Where a workgroup works along K and in memory: text that the written-out kernels share.
 
-use crate::decide::Kernel;
+use crate::decide::{Kernel, Stream};
 
 /// An operand's strides as text: numbers where they are known, else the parameters.
 pub(super) struct Strides {
@@ -52,12 +52,30 @@ pub(super) fn times(stride: &str, factor: u32) -> String {
     }
 }
 
+/// A workgroup's run of strips, block after block: the loop, and of the block at hand what
+/// [`Slice::part`] has, the strips `taken` and the `plane` of sums.
+const STREAM_OPENING: &str = "\
+    let blocks_m = (p.m + BM - 1u) / BM;
+    let blocks_n = (p.n + BN - 1u) / BN;
+    let run_end = min((wg.x + 1u) * RUN, p.batch * blocks_m * blocks_n * STRIPS);
+    for (var unit = wg.x * RUN; unit < run_end; ) {
+        let block = unit / STRIPS;
+        let taken = min((block + 1u) * STRIPS, run_end) - unit;
+        let batch = block / (blocks_m * blocks_n);
+        let at = Place(batch, block / blocks_n % blocks_m * BM, block % blocks_n * BN, tid);
+        let plane = (wg.x - block * STRIPS / RUN) * p.batch + batch;
+        let k_begin = unit % STRIPS * KT;
+        let k_length = min(taken * KT, {k} - k_begin);
+";
+
 /// A workgroup's part of K.
 pub(super) struct Slice {
     /// K where it is known.
     k: Option<u32>,
     k_tile: u32,
     sliced: bool,
+    /// The sequence of strips that workgroups share.
+    stream: Option<Stream>,
     /// Whether all slices are known to have the same length.
     even: bool,
     /// Whether K is known to consist of whole strips, slices included.
@@ -71,6 +89,7 @@ impl Slice {
             k,
             k_tile: kernel.k_tile,
             sliced: kernel.slices.is_some(),
+            stream: kernel.slices.and_then(|slices| slices.stream),
             even: kernel.slices.is_some_and(|s| k == s.count.checked_mul(s.k)),
             whole_strips: k.is_some_and(|k| k.is_multiple_of(kernel.k_tile)),
         }
@@ -84,6 +103,9 @@ impl Slice {
     /// `at`, and the part of K: `k_begin` and `k_length`.
     pub(super) fn part(&self) -> String {
         let k = self.k.map_or_else(|| "p.k".to_owned(), |k| format!("{k}u"));
+        if self.stream.is_some() {
+            return STREAM_OPENING.replace("{k}", &k);
+        }
         if self.sliced {
             // Slices of one length are loops of one length, which compilers write out.
             let length = if self.even {
@@ -101,6 +123,21 @@ impl Slice {
                 "    let at = Place(wg.z, wg.y * BM, wg.x * BN, tid);\n    \
                  let k_begin = 0u;\n    let k_length = {k};\n"
             )
+        }
+    }
+
+    /// The number of the matrix of sums, or of C, that a workgroup stores to.
+    pub(super) const fn plane(&self) -> &'static str {
+        if self.stream.is_some() { "plane" } else { "wg.z" }
+    }
+
+    /// What ends the work on a block, and what comes after the last one.
+    pub(super) const fn closing(&self) -> &'static str {
+        // Nobody may fill a tile that another thread still reads.
+        if self.stream.is_some() {
+            "        workgroupBarrier();\n        unit += taken;\n    }\n"
+        } else {
+            ""
         }
     }
 

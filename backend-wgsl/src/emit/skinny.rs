@@ -18,38 +18,42 @@
 
 use core::fmt::{self, Write as _};
 
-use lapidary_core::ElementType;
-
 use super::access;
 use super::direct::{Side, loads, quad_loops};
 use super::place::{Slice, in_vectors, times};
-use crate::decide::{Kernel, Skinny, Team};
+use crate::decide::{Kernel, Skinny, Team, Traits};
 
 /// The kernel's body; empty for a kernel of another kind.
-pub(super) fn body(kernel: &Kernel, operand: ElementType) -> String {
+pub(super) fn body(kernel: &Kernel, traits: &Traits) -> String {
     let Some(skinny) = kernel.skinny else {
         return String::new();
     };
-    let mut text = access::unpack(operand).to_owned();
-    let [a, b] = Side::both(kernel);
+    let mut text = access::unpack(traits);
+    let [a, b] = Side::both(kernel, traits);
     let (few, many) = if skinny.few_rows { (a, b) } else { (b, a) };
     // Writing to a String cannot fail.
-    let _ = loads(&mut text, operand, &few)
-        .and_then(|()| loads(&mut text, operand, &many))
-        .and_then(|()| match skinny.team {
-            Team::Across { lanes, groups, together } => {
-                across(&mut text, kernel, &skinny, &few, &many, [lanes, groups, together])
-            }
-            Team::Along { threads, lines, subgroup } => {
-                let team = Along { threads, lines, subgroup };
-                along(&mut text, kernel, &skinny, &few, &many, &team)
+    let _ =
+        loads(&mut text, &few).and_then(|()| loads(&mut text, &many)).and_then(|()| {
+            match skinny.team {
+                Team::Across { lanes, groups, together } => {
+                    across(&mut text, kernel, &skinny, &few, &many, [lanes, groups, together])
+                }
+                Team::Along { threads, lines, subgroup } => {
+                    let team = Along { threads, lines, subgroup };
+                    along(&mut text, kernel, &skinny, &few, &many, &team)
+                }
             }
         });
     text
 }
 
-/// Four steps along K of the few side's line `r`, from step `k` on.
+/// Four steps along K of the few side's line `r`, from step `k` on, scaled.
 fn few_quad(few: &Side, r: u32, k: &str) -> String {
+    few_elements(few, r, k) + &few.scale(k, &format!("{r}u"))
+}
+
+/// The same as it is stored.
+fn few_elements(few: &Side, r: u32, k: &str) -> String {
     let name = few.name;
     if few.fetch.along_k && few.fetch.width == 4 {
         let line = times(&in_vectors(&few.strides.line, 4), r);
@@ -138,9 +142,10 @@ fn across(
     let stride = 4 * groups;
     quad_loops(text, stride, flight, "group", |text, indent, quads| {
         for q in 0..quads {
+            let scale = many.scales(&format!("k + {}u", q * stride), "line");
             for e in 0..4 {
                 let load = step(&format!("k + {}u", q * stride + e));
-                writeln!(text, "{indent}let w_{q}_{e} = {load};")?;
+                writeln!(text, "{indent}let w_{q}_{e} = {load}{scale};")?;
             }
         }
         for q in 0..quads {
@@ -155,14 +160,15 @@ fn across(
         Ok(())
     })?;
     writeln!(text, "    if (group < k_end - rest) {{\n        let k = rest + group;")?;
-    writeln!(text, "        let w = {};", step("k"))?;
+    writeln!(text, "        let w = {}{};", step("k"), many.scales("k", "line"))?;
     for r in 0..rows {
         writeln!(
             text,
-            "        c_{r} += {}_at(few + {} + k * {}) * w;",
+            "        c_{r} += {}_at(few + {} + k * {}){} * w;",
             few.name,
             times(&few.strides.line, r),
-            few.strides.k
+            few.strides.k,
+            few.scale("k", &format!("{r}u"))
         )?;
     }
     writeln!(text, "    }}")?;
@@ -250,7 +256,8 @@ fn along(
                 } else {
                     format!("many_{l} + (k + {k}u) * {}", strides.k)
                 };
-                writeln!(text, "{indent}let w_{q}_{l} = {name}_four({at});")?;
+                let scale = many.scale(&format!("k + {k}u"), &format!("line + {l}u"));
+                writeln!(text, "{indent}let w_{q}_{l} = {name}_four({at}){scale};")?;
             }
         }
         for q in 0..quads {
@@ -266,14 +273,16 @@ fn along(
     })?;
     writeln!(text, "    if (lane < k_end - rest) {{\n        let k = rest + lane;")?;
     for l in 0..lines {
-        writeln!(text, "        let w_{l} = {name}_at(many_{l} + k * {});", strides.k)?;
+        let scale = many.scale("k", &format!("line + {l}u"));
+        writeln!(text, "        let w_{l} = {name}_at(many_{l} + k * {}){scale};", strides.k)?;
         for r in 0..rows {
             writeln!(
                 text,
-                "        c_{l}_{r} += {}_at(few + {} + k * {}) * w_{l};",
+                "        c_{l}_{r} += {}_at(few + {} + k * {}){} * w_{l};",
                 few.name,
                 times(&few.strides.line, r),
-                few.strides.k
+                few.strides.k,
+                few.scale("k", &format!("{r}u"))
             )?;
         }
     }

@@ -13,12 +13,10 @@
 
 use core::fmt::{self, Write as _};
 
-use lapidary_core::ElementType;
-
 use super::direct::{Side, loads, quad_loops};
 use super::place::{Slice, in_vectors};
 use super::{access, vector};
-use crate::decide::Kernel;
+use crate::decide::{Kernel, Traits};
 
 /// Quads fetched before the first is used.
 const QUADS: u32 = 2;
@@ -26,13 +24,13 @@ const QUADS: u32 = 2;
 const LANES: [char; 4] = ['x', 'y', 'z', 'w'];
 
 /// The kernel's body; empty for a kernel without policies.
-pub(super) fn body(kernel: &Kernel, operand: ElementType) -> String {
+pub(super) fn body(kernel: &Kernel, traits: &Traits) -> String {
     let Some(config) = kernel.config else {
         return String::new();
     };
-    let mut text = access::unpack(operand).to_owned();
+    let mut text = access::unpack(traits);
     // Writing to a String cannot fail.
-    let _ = write(&mut text, kernel, operand, config.tile.k_groups as u32);
+    let _ = write(&mut text, kernel, traits, config.tile.k_groups as u32);
     text
 }
 
@@ -74,11 +72,12 @@ impl Lines {
         if self.by_steps() {
             let stride = in_vectors(&strides.k, 4);
             for group in 0..self.count / 4 {
+                let scale = self.side.scales(k, &format!("{} + {}u", self.first, 4 * group));
                 for e in 0..4 {
                     writeln!(
                         text,
                         "{indent}let {name}_{q}_{group}_{e} = \
-                         {name}_four({name}_{group} + ({k} + {e}u) * {stride});"
+                         {name}_four({name}_{group} + ({k} + {e}u) * {stride}){scale};"
                     )?;
                 }
             }
@@ -93,7 +92,8 @@ impl Lines {
                     .collect();
                 format!("vec4<Elem>({})", elements.join(", "))
             };
-            writeln!(text, "{indent}let {name}_{q}_{line} = {load};")?;
+            let scale = self.side.scale(k, &format!("{} + {line}u", self.first));
+            writeln!(text, "{indent}let {name}_{q}_{line} = {load}{scale};")?;
         }
         Ok(())
     }
@@ -120,17 +120,19 @@ impl Lines {
     /// Line `line` at step `k` alone.
     fn single(&self, line: u32, k: &str) -> String {
         let Side { name, size, strides, .. } = &self.side;
+        let scale = self.side.scale(k, &format!("{} + {line}u", self.first));
         let line = format!("min({} + {line}u, p.{size} - 1u)", self.first);
-        format!("{name}_at({} + {line} * {} + {k} * {})", self.side.base(), strides.line, strides.k)
+        let base = self.side.base();
+        format!("{name}_at({base} + {line} * {} + {k} * {}){scale}", strides.line, strides.k)
     }
 }
 
-fn write(text: &mut String, kernel: &Kernel, operand: ElementType, groups: u32) -> fmt::Result {
+fn write(text: &mut String, kernel: &Kernel, traits: &Traits, groups: u32) -> fmt::Result {
     let [tm, tn] = kernel.thread;
     let own = kernel.threads() / groups;
-    let [a, b] = Side::both(kernel);
-    loads(text, operand, &a)?;
-    loads(text, operand, &b)?;
+    let [a, b] = Side::both(kernel, traits);
+    loads(text, &a)?;
+    loads(text, &b)?;
     vector::store_quad(text, kernel)?;
     let (vectors, half) = (tm * tn / 4, groups / 2);
     writeln!(text, "const GROUPS = {groups}u;\nconst HALF = {half}u;\nconst OWN = {own}u;\n")?;

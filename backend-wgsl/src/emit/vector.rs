@@ -26,20 +26,20 @@ use lapidary_core::policy::{Strip, TileAction};
 
 use super::access;
 use super::place::{self, Slice, Strides};
-use crate::decide::{Fetch, Kernel};
+use crate::decide::{Fetch, Kernel, Traits};
 
 /// The kernel's body; empty for a kernel without policies.
-pub(super) fn body(kernel: &Kernel, operand: ElementType) -> String {
+pub(super) fn body(kernel: &Kernel, traits: &Traits) -> String {
     let Some(config) = kernel.config else {
         return String::new();
     };
-    let [a, b] = sides(kernel);
+    let [a, b] = sides(kernel, traits);
     let mut text = String::new();
     if !kernel.packs_quads() {
-        text.push_str(access::unpack(operand));
+        text.push_str(&access::unpack(traits));
     }
     // Writing to a String cannot fail.
-    let _ = write(&mut text, kernel, operand, [&a, &b], config.tile.pad as u32, |text| {
+    let _ = write(&mut text, kernel, [&a, &b], config.tile.pad as u32, |text| {
         let tile = &config.tile;
         hook(text, kernel, [&a, &b], tile.prologue, "    ")?;
         writeln!(text, "    for (var t = 0u; t < strips; t += 1u) {{")?;
@@ -62,7 +62,10 @@ struct Side {
     block: u32,
     /// Groups of four lines a thread owns.
     groups: u32,
+    element: ElementType,
     fetch: Fetch,
+    /// Whether groups along K have scales.
+    grouped: bool,
     k_tile: u32,
     threads: u32,
     strides: Strides,
@@ -71,21 +74,26 @@ struct Side {
 }
 
 /// A's and B's side.
-fn sides(kernel: &Kernel) -> [Side; 2] {
+fn sides(kernel: &Kernel, traits: &Traits) -> [Side; 2] {
     let [strides_a, strides_b] = Strides::of(kernel);
     let whole = kernel.sizes.map_or([false; 2], |s| [s.whole_m, s.whole_n]);
-    let side = |name, size, axis: usize, fetch, strides| Side {
+    let side = |name, size, axis: usize, fetch, element, strides| Side {
         name,
         size,
         block: kernel.block[axis],
         groups: kernel.thread[axis] / 4,
+        element,
         fetch,
+        grouped: name == 'b' && traits.group.is_some(),
         k_tile: kernel.k_tile,
         threads: kernel.threads(),
         strides,
         whole: whole[axis],
     };
-    [side('a', 'm', 0, kernel.a, strides_a), side('b', 'n', 1, kernel.b, strides_b)]
+    [
+        side('a', 'm', 0, kernel.a, traits.a, strides_a),
+        side('b', 'n', 1, kernel.b, traits.b, strides_b),
+    ]
 }
 
 impl Side {
@@ -138,6 +146,23 @@ impl Side {
         }
     }
 
+    /// The scales of the four weights of a fetch, as a factor: one where they are neighbours along K,
+    /// which are in one group, else one of each column. Steps behind K, which the strip that is cut
+    /// short has, take the last one's.
+    fn scale(&self, s: u32, v: u32, first: bool) -> String {
+        let Self { name, size, .. } = self;
+        let k = format!("k0 + {name}_k_{s}");
+        let k = if first { format!("min({k}, p.k - 1u)") } else { k };
+        let col = format!("{name}_col_{s}_{v}");
+        if self.fetch.along_k {
+            return format!(" * b_scale(at.batch, {k}, {col})");
+        }
+        let columns: Vec<_> = (0..4)
+            .map(|e| format!("b_scale(at.batch, {k}, min({col} + {e}u, p.{size} - 1u))"))
+            .collect();
+        format!(" * vec4<f32>({})", columns.join(", "))
+    }
+
     /// The stride between the elements of a fetch.
     fn near(&self) -> &str {
         if self.fetch.along_k { &self.strides.k } else { &self.strides.line }
@@ -147,7 +172,6 @@ impl Side {
 fn write(
     text: &mut String,
     kernel: &Kernel,
-    operand: ElementType,
     [a, b]: [&Side; 2],
     pad: u32,
     main: impl FnOnce(&mut String) -> fmt::Result,
@@ -159,7 +183,7 @@ fn write(
     writeln!(text, "var<workgroup> tile_a: array<vec4<Elem>, {}>;", buffers * k * pitch_a)?;
     writeln!(text, "var<workgroup> tile_b: array<vec4<Elem>, {}>;\n", buffers * k * pitch_b)?;
     for side in [a, b] {
-        loads(text, kernel, operand, side)?;
+        loads(text, kernel, side)?;
     }
     if kernel.packs_quads() {
         text.push_str(DOT4);
@@ -183,6 +207,7 @@ fn write(
     }
     main(text)?;
     stores(text, kernel, a, b)?;
+    text.push_str(Slice::of(kernel).closing());
     writeln!(text, "}}")
 }
 
@@ -196,8 +221,8 @@ fn dot4(a: u32, b: vec4<u32>) -> vec4<i32> {
 
 /// `a_four` or `b_four`: four neighbouring elements along k or across it, vector number `i`, or from
 /// element `i` on where loads are single, of lines and steps inside the matrix; and `a_first`, the same with zeros for steps behind `left`.
-fn loads(text: &mut String, kernel: &Kernel, operand: ElementType, side: &Side) -> fmt::Result {
-    let name = side.name;
+fn loads(text: &mut String, kernel: &Kernel, side: &Side) -> fmt::Result {
+    let Side { name, element: operand, .. } = *side;
     let data = format!("{name}_data");
     let (near, room) = (side.near(), side.counts_room());
     let parameters = if room { "i: u32, room: u32" } else { "i: u32" };
@@ -313,6 +338,10 @@ fn places(text: &mut String, side: &Side) -> fmt::Result {
             let index = if side.fetch.width == 4 { format!("({index}) / 4u") } else { index };
             writeln!(text, "    let {name}_at_{s}_{v} = {index};")?;
             writeln!(text, "    var {name}_{s}_{v} = vec4<Elem>();")?;
+            if side.grouped {
+                let line = format!("{origin} + {name}_line_{s} + {v}u");
+                writeln!(text, "    let {name}_col_{s}_{v} = min({line}, p.{size} - 1u);")?;
+            }
         }
         if side.counts_room() {
             writeln!(
@@ -430,7 +459,8 @@ fn fetch(text: &mut String, side: &Side, first: bool, indent: &str) -> fmt::Resu
             } else {
                 format!("{name}_four({at}{room})")
             };
-            writeln!(text, "{indent}{name}_{s}_{v} = {load};")?;
+            let scale = if side.grouped { side.scale(s, v, first) } else { String::new() };
+            writeln!(text, "{indent}{name}_{s}_{v} = {load}{scale};")?;
         }
         if side.is_partial(s) {
             writeln!(text, "{}}}", &indent[4..])?;
@@ -517,11 +547,12 @@ fn stores(text: &mut String, kernel: &Kernel, a: &Side, b: &Side) -> fmt::Result
         "    let inside = {inside};\n    \
          let row = at.row0 + ty * 4u;\n    let col = at.col0 + tx * 4u;"
     )?;
+    let plane = Slice::of(kernel).plane();
     for i in 0..kernel.thread[0] {
         for j in 0..b.groups {
             writeln!(
                 text,
-                "    store_quad(wg.z, row + {}u, col + {}u, inside, c_{i}_{j});",
+                "    store_quad({plane}, row + {}u, col + {}u, inside, c_{i}_{j});",
                 i / 4 * group_m + i % 4,
                 j * group_n
             )?;

@@ -64,6 +64,7 @@ impl Inner {
         label: &str,
         source: String,
         access: Access,
+        further: u32,
     ) -> Result<wgpu::ComputePipeline, Error> {
         #[cfg(feature = "testing")]
         let source = match &self.rewrite {
@@ -96,7 +97,7 @@ impl Inner {
             };
             self.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
                 label: Some(label),
-                layout: Some(self.pipeline_layout(access)),
+                layout: Some(self.pipeline_layout(access, further)),
                 module: &module,
                 entry_point: Some("main"),
                 compilation_options: wgpu::PipelineCompilationOptions {

@@ -21,6 +21,7 @@ use lapidary_core::{
 pub use cut::{Cut, Piece, cut};
 pub(crate) use cut::{GRAIN, finishing, half, summing};
 
+use crate::bind::Vectors;
 use crate::device::Wgsl;
 use crate::plan::{Prepared, WgslPlan};
 use crate::tensor::WgslTensor;
@@ -283,7 +284,8 @@ impl<'d> Stream<'d> {
         let plan = WgslPlan::of_sums(self.device, problem, decision, sums);
         let bias = self.bias.as_ref().map(|bias| TensorSlice::new(bias, col));
         let c = TensorSlice::new(self.c.current(), 0);
-        self.submit(&self.device.bind(&plan, None, None, c, bias)?)
+        let vectors = Vectors { bias, ..Vectors::default() };
+        self.submit(&self.device.bind(&plan, None, None, c, &vectors)?)
     }
 
     fn submit(&self, prepared: &Prepared) -> Result<wgpu::SubmissionIndex, Error> {

@@ -1,5 +1,6 @@
 //! What the tuner tries, as plain data.
 
+use lapidary_core::policy::Staging;
 use lapidary_core::{ElementType, KernelChoice, PlanOptions, Problem};
 
 use crate::decide::{BlockRow, cooperative_blocks, dot4_blocks, float_blocks, integer_blocks};
@@ -62,6 +63,14 @@ pub fn candidates(problem: &Problem) -> Vec<Candidate> {
         for slices in slice_counts(problem.k, count) {
             all.push(block.clone().k_slices(slices).copies([false, false]));
         }
+        // As many workgroups as fill a device of 64 or 128 processors once.
+        let tiled = tile.staging == Staging::Workgroup && row.config.compute.multiply.is_vector();
+        if tiled && count > 1 && problem.k >= 2 * LEAST_SLICE {
+            for workgroups in [64, 132].map(|processors| processors * row.resident) {
+                let config = row.config;
+                all.push(PlanOptions::kernel(KernelChoice::StreamK { config, workgroups }));
+            }
+        }
         // A copy pays where its elements are used often.
         if problem.m.min(problem.n) > 512 {
             for copies in [[true, false], [false, true], [true, true]] {
@@ -81,11 +90,14 @@ pub fn candidates(problem: &Problem) -> Vec<Candidate> {
 
 /// The blocks for a problem's element types.
 fn blocks(problem: &Problem) -> Vec<BlockRow> {
+    if problem.b == ElementType::I4 && problem.accumulator() == ElementType::I32 {
+        return integer_blocks().to_vec();
+    }
     if problem.accumulator() == ElementType::I32 {
         return dot4_blocks().into_iter().chain(integer_blocks()).collect();
     }
     let mut rows = float_blocks().to_vec();
-    if (problem.a, problem.b) == (ElementType::F16, ElementType::F16) {
+    if problem.a == ElementType::F16 && problem.b_group.is_none() {
         rows.extend(cooperative_blocks());
     }
     rows

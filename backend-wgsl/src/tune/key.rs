@@ -26,6 +26,9 @@ pub fn of(problem: &Problem) -> String {
             epilogue.push_str(name);
         }
     }
+    if let Some(length) = problem.b_group {
+        epilogue.push_str(&format!(" groups of {length}"));
+    }
     format!(
         "{} {} {} | {batch} x {m} x {n} x {k} | A {a} | B {b} | C {c} |{epilogue} {}",
         problem.a, problem.b, problem.c, problem.activation
@@ -98,6 +101,11 @@ mod tests {
             base.clone().a_layout(Layout { row_stride: -4096, ..base.a_layout }),
             base.clone().a_layout(Layout { row_stride: 8192, col_stride: 2, ..base.a_layout }),
             base.clone().bias(true),
+            base.clone().col_scale(true),
+            base.clone().factors(ElementType::F32, ElementType::I8),
+            base.clone().factors(ElementType::F32, ElementType::I4),
+            base.clone().factors(ElementType::F32, ElementType::I4).b_group(Some(32)),
+            base.clone().factors(ElementType::F32, ElementType::I4).b_group(Some(128)),
             base.clone().beta(1.0),
             base.clone().alpha(2.0),
             base.clone().activation(Activation::Silu),

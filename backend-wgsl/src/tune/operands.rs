@@ -2,8 +2,8 @@
 
 use lapidary_core::random::Random;
 use lapidary_core::{
-    AnyMatrixRef, AnyVectorRef, Args, Backend, ElementType, Error, Layout, Operands, Placement,
-    Problem, Shape, TensorSlice, element, oracle,
+    AnyMatrixRef, AnyVectorRef, Args, Backend, ElementType, Error, Layout, Operand, Operands,
+    Placement, Problem, Shape, Tensor, TensorSlice, element, oracle,
 };
 
 use super::Outcome;
@@ -20,13 +20,32 @@ struct Mirrored {
     place: Placement,
 }
 
+/// A bias or scales in both places.
+struct Vector {
+    bytes: Vec<u8>,
+    tensor: WgslTensor,
+}
+
+impl Vector {
+    fn slice(&self) -> TensorSlice<'_, WgslTensor> {
+        TensorSlice::from(&self.tensor)
+    }
+
+    fn view(&self) -> AnyVectorRef<'_> {
+        AnyVectorRef::new(&self.bytes, self.tensor.element())
+    }
+}
+
 /// Everything a problem reads and writes.
 pub(super) struct Data<'p> {
     problem: &'p Problem,
     a: Mirrored,
     b: Mirrored,
     c: Mirrored,
-    bias: Option<(Vec<u8>, WgslTensor)>,
+    bias: Option<Vector>,
+    row_scale: Option<Vector>,
+    col_scale: Option<Vector>,
+    group_scales: Option<Vector>,
 }
 
 impl<'p> Data<'p> {
@@ -38,16 +57,22 @@ impl<'p> Data<'p> {
         let a = matrix(problem.a, problem.a_shape(), problem.a_layout)?;
         let b = matrix(problem.b, problem.b_shape(), problem.b_layout)?;
         let c = matrix(problem.c, problem.c_shape(), problem.c_layout)?;
-        let bias = if problem.bias {
-            let element = problem.bias_element();
-            let bytes = filled(element, problem.n, &mut random);
-            let tensor = device.alloc(element, problem.n)?;
+        let mut vector = |wanted: bool, element, len| -> Result<_, Error> {
+            if !wanted {
+                return Ok(None);
+            }
+            let bytes = filled(element, len, &mut random);
+            let tensor = device.alloc(element, len)?;
             device.upload(&tensor, 0, &bytes)?;
-            Some((bytes, tensor))
-        } else {
-            None
+            Ok(Some(Vector { bytes, tensor }))
         };
-        Ok(Self { problem, a, b, c, bias })
+        let bias = vector(problem.bias, problem.bias_element(), problem.n)?;
+        let mut scales =
+            |wanted, operand| vector(wanted, ElementType::F32, problem.scale_count(operand));
+        let row_scale = scales(problem.row_scale, Operand::RowScale)?;
+        let col_scale = scales(problem.col_scale, Operand::ColScale)?;
+        let group_scales = scales(problem.b_group.is_some(), Operand::GroupScalesB)?;
+        Ok(Self { problem, a, b, c, bias, row_scale, col_scale, group_scales })
     }
 
     pub(super) fn args(&self) -> Args<'_, Wgsl> {
@@ -57,10 +82,12 @@ impl<'p> Data<'p> {
             TensorSlice::new(&self.b.tensor, slice(&self.b)),
             TensorSlice::new(&self.c.tensor, slice(&self.c)),
         );
-        match &self.bias {
-            Some((_, tensor)) => args.bias(tensor),
-            None => args,
-        }
+        let mut args = args;
+        args.bias = self.bias.as_ref().map(Vector::slice);
+        args.row_scale = self.row_scale.as_ref().map(Vector::slice);
+        args.col_scale = self.col_scale.as_ref().map(Vector::slice);
+        args.b_group_scales = self.group_scales.as_ref().map(Vector::slice);
+        args
     }
 
     /// Runs a plan once and compares a sample of C with the oracle; `None` if all is well.
@@ -88,9 +115,10 @@ impl<'p> Data<'p> {
         if problem.reads_c() {
             operands = operands.c(AnyMatrixRef::new(&self.c.bytes, problem.c, view(&self.c))?);
         }
-        if let Some((bytes, _)) = &self.bias {
-            operands = operands.bias(AnyVectorRef::new(bytes, problem.bias_element()));
-        }
+        operands.bias = self.bias.as_ref().map(Vector::view);
+        operands.row_scale = self.row_scale.as_ref().map(Vector::view);
+        operands.col_scale = self.col_scale.as_ref().map(Vector::view);
+        operands.b_group_scales = self.group_scales.as_ref().map(Vector::view);
         let tile = device.summary(plan).block_tile;
         let positions = oracle::sample_positions(problem, tile, sample, 12);
         let reference = oracle::reference_at(problem, &operands, &positions)?;
@@ -128,6 +156,7 @@ fn filled(element: ElementType, len: usize, random: &mut Random) -> Vec<u8> {
     for index in 0..distinct {
         let value = match element {
             ElementType::I8 | ElementType::I32 => f64::from(random.integer(-127, 127)),
+            ElementType::I4 => f64::from(random.integer(-7, 7)),
             _ => random.unit(),
         };
         element::write_f64(element, &mut bytes, index, value);

@@ -12,7 +12,7 @@ use lapidary_core::{
     Problem, Shape, TensorSlice, element, oracle,
 };
 use lapidary_wgsl::decide::{Decision, Tuning};
-use lapidary_wgsl::{Wgsl, WgslOptions, WgslTensor, wgpu};
+use lapidary_wgsl::{Wgsl, WgslOptions, WgslPackedB, WgslTensor, wgpu};
 
 /// A device opened with `options`, or `None` and a line that says so where there is no adapter.
 ///
@@ -137,7 +137,9 @@ pub(crate) fn epilogue(problem: Problem, index: usize) -> Problem {
 
 /// A whole storage on the device, canaries included.
 pub(crate) fn upload(device: &Wgsl, stored: &Stored) -> WgslTensor {
-    upload_bytes(device, stored.element(), stored.bytes())
+    let tensor = device.alloc(stored.element(), stored.len()).expect("allocates");
+    device.upload(&tensor, 0, stored.bytes()).expect("uploads");
+    tensor
 }
 
 /// Bytes as a tensor of their own.
@@ -191,6 +193,9 @@ pub(crate) struct Uploaded<'c> {
     a: (WgslTensor, usize),
     b: (WgslTensor, usize),
     bias: Option<WgslTensor>,
+    row_scale: Option<WgslTensor>,
+    col_scale: Option<WgslTensor>,
+    group_scales: Option<WgslTensor>,
 }
 
 impl<'c> Uploaded<'c> {
@@ -211,7 +216,12 @@ impl<'c> Uploaded<'c> {
     fn with_a(device: &Wgsl, case: &'c Case, problem: Problem, a: (WgslTensor, usize)) -> Self {
         let b = (upload(device, &case.b), case.b.placement().offset);
         let bias = problem.bias.then(|| upload_bytes(device, problem.bias_element(), &case.bias));
-        Self { case, problem, a, b, bias }
+        let scales =
+            |wanted: bool, bytes| wanted.then(|| upload_bytes(device, ElementType::F32, bytes));
+        let row_scale = scales(problem.row_scale, &case.row_scale);
+        let col_scale = scales(problem.col_scale, &case.col_scale);
+        let group_scales = scales(problem.b_group.is_some(), &case.b_group_scales);
+        Self { case, problem, a, b, bias, row_scale, col_scale, group_scales }
     }
 
     /// The arguments with `c` as the output.
@@ -221,10 +231,31 @@ impl<'c> Uploaded<'c> {
             TensorSlice::new(&self.b.0, self.b.1),
             TensorSlice::new(c, self.case.c.placement().offset),
         );
-        match &self.bias {
-            Some(bias) => args.bias(bias),
-            None => args,
-        }
+        self.with_vectors(args)
+    }
+
+    /// The same with B packed.
+    pub(crate) fn args_packed<'a>(
+        &'a self,
+        packed: &'a WgslPackedB,
+        c: &'a WgslTensor,
+    ) -> Args<'a, Wgsl> {
+        let a = TensorSlice::new(&self.a.0, self.a.1);
+        let c = TensorSlice::new(c, self.case.c.placement().offset);
+        self.with_vectors(Args::with_packed_b(a, packed, c))
+    }
+
+    /// B as it is.
+    pub(crate) fn b(&self) -> TensorSlice<'_, WgslTensor> {
+        TensorSlice::new(&self.b.0, self.b.1)
+    }
+
+    fn with_vectors<'a>(&'a self, mut args: Args<'a, Wgsl>) -> Args<'a, Wgsl> {
+        args.bias = self.bias.as_ref().map(TensorSlice::from);
+        args.row_scale = self.row_scale.as_ref().map(TensorSlice::from);
+        args.col_scale = self.col_scale.as_ref().map(TensorSlice::from);
+        args.b_group_scales = self.group_scales.as_ref().map(TensorSlice::from);
+        args
     }
 
     /// Runs `kernel` on a fresh C and returns all of C's storage.
@@ -259,18 +290,20 @@ impl<'c> Uploaded<'c> {
         let name = || {
             let p = &self.problem;
             format!(
-                "{} on {}x{}x{} batch {} {}->{} alpha {} beta {} bias {} {} slices {:?} copies {:?}",
+                "{} on {}x{}x{} batch {} {}x{}->{} alpha {} beta {} bias {} {} scales {} slices {:?} copies {:?}",
                 options.kernel.name(),
                 p.m,
                 p.n,
                 p.k,
                 p.batch,
                 p.a,
+                p.b,
                 p.c,
                 p.alpha,
                 p.beta,
                 p.bias,
                 p.activation,
+                p.scale_names(),
                 options.k_slices,
                 options.copies
             )

@@ -129,11 +129,14 @@ impl Chosen {
         if device.limits().software && options.adapter == AdapterChoice::Best {
             return Self::cpu(format!("the only WGSL device, {name}, is a program on the CPU too"));
         }
-        if !device.info().elements.contains(&problem.a) {
-            return Self::cpu(format!("{name} does not multiply {}", problem.a));
+        let known = device.info().elements;
+        if let Some(element) =
+            [problem.a, problem.b].iter().find(|element| !known.contains(element))
+        {
+            return Self::cpu(format!("{name} does not multiply {element}"));
         }
-        if problem.has_scales() {
-            return Self::cpu("the WGSL backend has no scales");
+        if problem.block_scales {
+            return Self::cpu("the WGSL backend has no scales of blocks");
         }
         Self { device: Device::Wgsl(device), reason: "the best GPU".to_owned() }
     }

@@ -28,17 +28,18 @@ pub(crate) fn all_types() -> Vec<Types> {
     for a in ElementType::ALL {
         for b in ElementType::ALL {
             for c in ElementType::ALL {
-                for block_scales in [false, true] {
+                for (block_scales, groups) in [(false, false), (true, false), (false, true)] {
                     let problem = Problem::new(1, 1, 32)
                         .elements(a, c)
                         .factors(a, b)
-                        .block_scales(block_scales);
+                        .block_scales(block_scales)
+                        .b_group(groups.then_some(32));
                     // The layouts of packed types are another matter: a row of one element.
                     let lines =
                         lapidary_core::Layout { row_stride: 32, col_stride: 1, batch_stride: 32 };
                     let problem = problem.a_layout(lines).b_layout(lines.transposed());
                     if problem.validate().is_ok() {
-                        all.push(Types { elements: [a, b, c], block_scales });
+                        all.push(Types { elements: [a, b, c], block_scales, groups });
                     }
                 }
             }

@@ -116,6 +116,8 @@ fn on_device<B: Backend>(device: &B, job: &Job<'_>) -> Result<Executed, Error> {
     let a_scales = given(blocks, "block scales of A", e8m0, &case.a_block_scales)?;
     let b_scales = given(blocks, "block scales of B", e8m0, &case.b_block_scales)?;
 
+    let groups = given(problem.b_group.is_some(), "group scales", f32::TYPE, &case.b_group_scales)?;
+
     let packed = match job.route {
         Route::Packed => Some(plan.pack_b(b.slice())?),
         Route::Device | Route::Host => None,
@@ -136,11 +138,14 @@ fn on_device<B: Backend>(device: &B, job: &Job<'_>) -> Result<Executed, Error> {
     if let (Some(a), Some(b)) = (&a_scales, &b_scales) {
         args = args.block_scales(a.slice(), b.slice());
     }
+    if let Some(scales) = &groups {
+        args = args.group_scales(scales.slice());
+    }
     plan.execute(&args)?;
     let after = block_on(device.download(&c.tensor))?;
 
     let mut changed_inputs = Vec::new();
-    let vectors = [bias, row_scale, col_scale, a_scales, b_scales];
+    let vectors = [bias, row_scale, col_scale, a_scales, b_scales, groups];
     let inputs = [a, b];
     let inputs = inputs.iter().chain(vectors.iter().flatten());
     for input in inputs.filter(|_| job.reads_inputs_back) {

@@ -146,6 +146,7 @@ impl Adapter for HipAdapter {
             .into_iter()
             .filter(|types| types.elements[..2].iter().all(|element| known.contains(element)))
             .filter(|types| !types.block_scales || block_scales)
+            .filter(|types| types.elements[0].is_float() == types.elements[1].is_float())
             .collect()
     }
 
@@ -216,6 +217,7 @@ impl Adapter for HipAdapter {
         let types = Types {
             elements: [problem.a, problem.b, problem.c],
             block_scales: problem.block_scales,
+            groups: problem.b_group.is_some(),
         };
         if !self.types().contains(&types) {
             return Expectation::Refused(Refusal::ElementType);

@@ -45,25 +45,37 @@ pub(crate) fn has_vectors(case: &Case, width: usize) -> bool {
 
 /// One combination of element types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(clippy::exhaustive_structs, reason = "three types, and whether their blocks have scales")]
+#[allow(clippy::exhaustive_structs, reason = "three types, and what scales they have")]
 pub struct Types {
     /// Of A, B and C.
     pub elements: [ElementType; 3],
     /// Whether blocks along K have scales.
     pub block_scales: bool,
+    /// Whether groups along K of B's columns have scales.
+    pub groups: bool,
 }
 
 impl Types {
     /// A, B and C without block scales.
     #[must_use]
     pub const fn of(a: ElementType, b: ElementType, c: ElementType) -> Self {
-        Self { elements: [a, b, c], block_scales: false }
+        Self { elements: [a, b, c], block_scales: false, groups: false }
     }
 
     /// The combination of a spec.
     #[must_use]
     pub fn of_spec(spec: &Spec) -> Self {
-        Self { elements: spec.types, block_scales: spec.block_scales }
+        Self {
+            elements: spec.types,
+            block_scales: spec.block_scales,
+            groups: spec.b_group.is_some(),
+        }
+    }
+
+    /// Whether K is a whole number of blocks or groups of 32.
+    #[must_use]
+    pub const fn in_blocks(&self) -> bool {
+        self.block_scales || self.groups
     }
 }
 

@@ -8,6 +8,7 @@ use lapidary_core::{Backend, DeviceInfo, ElementType, Error, KernelChoice};
 use lapidary_wgsl::decide::{self, CopyOrder, Pass};
 use lapidary_wgsl::{DeviceLimits, ShaderRewrite, Wgsl, WgslOptions};
 
+use super::cpu::all_types;
 use super::{
     Adapter, Executed, Expectation, Job, Order, Promises, Refusal, Types, execute_on, has_vectors,
 };
@@ -16,27 +17,35 @@ use crate::spec::{Route, Spec};
 /// Rows or columns that the skinny kernel computes at most.
 const SKINNY: usize = 16;
 
-/// Every kernel for operands of this type on a device with these limits, the backend's own choice first.
-pub(crate) fn kernels_for(operand: ElementType, limits: &DeviceLimits) -> Vec<KernelChoice> {
+/// Every kernel for these types on a device with these limits, the backend's own choice first.
+pub(crate) fn kernels_for(types: Types, limits: &DeviceLimits) -> Vec<KernelChoice> {
+    let [operand, weights, _] = types.elements;
     let mut all = vec![KernelChoice::Auto];
     all.extend(KernelChoice::all_steps(operand));
     all.push(KernelChoice::Skinny);
-    if operand == ElementType::F32 {
+    if operand == ElementType::F32 && weights == operand {
         all.extend(wide_policies());
     }
     let mut blocks = match operand.accumulator() {
+        ElementType::I32 if weights == ElementType::I4 => decide::integer_blocks().to_vec(),
         ElementType::I32 => [decide::integer_blocks(), decide::dot4_blocks()].concat(),
         _ => decide::float_blocks().to_vec(),
     };
     // They take a software device seconds to compile: all of them are met by one type, and one by
     // each of the others.
-    if limits.software && !matches!(operand, ElementType::F32 | ElementType::I8) {
+    let met_by_all = operand == weights && matches!(operand, ElementType::F32 | ElementType::I8);
+    if limits.software && !met_by_all {
         blocks.truncate(1);
     }
-    if limits.cooperative && operand == ElementType::F16 {
+    if limits.cooperative && operand == ElementType::F16 && !types.groups {
         blocks.extend(decide::cooperative_blocks());
     }
     all.extend(blocks.iter().map(|block| KernelChoice::Policy(block.config)));
+    // Few enough that workgroups get parts of several blocks, and blocks parts of several ones.
+    if types.elements == [ElementType::F32; 3] {
+        let config = decide::float_blocks()[4].config;
+        all.push(KernelChoice::StreamK { config, workgroups: 5 });
+    }
     all
 }
 
@@ -135,20 +144,14 @@ impl Adapter for WgslAdapter {
     }
 
     fn types(&self) -> Vec<Types> {
-        use ElementType as E;
-        let mut all = Vec::new();
-        for operand in self.info().elements {
-            let outputs: &[E] = match operand {
-                E::I8 => &[E::I32, E::F32, E::F16, E::BF16, E::I8],
-                _ => &[E::F32, E::F16, E::BF16],
-            };
-            all.extend(outputs.iter().map(|&output| Types::of(operand, operand, output)));
-        }
-        all
+        let known = self.info().elements;
+        let has = |types: &Types| types.elements[..2].iter().all(|element| known.contains(element));
+        // f64 and the narrow floats, and with them block scales, are not among the elements.
+        all_types().into_iter().filter(has).collect()
     }
 
     fn kernels(&self, types: Types) -> Vec<KernelChoice> {
-        kernels_for(types.elements[0], self.device.limits())
+        kernels_for(types, self.device.limits())
     }
 
     fn kernel_names(&self) -> Vec<String> {
@@ -184,11 +187,12 @@ impl Adapter for WgslAdapter {
 
     fn expect(&self, kernel: &KernelChoice, case: &Case, _: Route) -> Expectation {
         let problem = &case.problem;
-        if problem.has_scales() {
+        if problem.block_scales {
             return Expectation::Refused(Refusal::Scales);
         }
-        let types = [problem.a, problem.b, problem.c];
-        if !self.types().contains(&Types::of(types[0], types[1], types[2])) {
+        let groups = problem.b_group.is_some();
+        let types = Types { groups, ..Types::of(problem.a, problem.b, problem.c) };
+        if !self.types().contains(&types) {
             return Expectation::Refused(Refusal::ElementType);
         }
         if *kernel == KernelChoice::Skinny
@@ -208,6 +212,12 @@ impl Adapter for WgslAdapter {
         if width > 1 && reads && !has_vectors(case, width) {
             return Expectation::Refused(Refusal::Loads);
         }
+        // The pass from sums to C reads them, both scales and the bias, whether there is one or not.
+        let scaled = problem.row_scale && problem.col_scale;
+        let few = self.device.limits().storage_bindings < 5;
+        if scaled && few && problem.reads_factors() && !problem.is_empty() {
+            return Expectation::Refused(Refusal::LimitExceeded);
+        }
         Expectation::Runs
     }
 
@@ -216,11 +226,9 @@ impl Adapter for WgslAdapter {
         let fused = spec.types[2].size() == 4;
         let epilogue =
             if fused { spec.epilogue_name().replace("alpha+", "") } else { String::new() };
-        format!("{} {} {epilogue}{}", kernel.name(), spec.types[0], spec.way_name())
-    }
-
-    fn has_scales(&self) -> bool {
-        false
+        let [a, b, _] = spec.types;
+        let way = spec.way_name();
+        format!("{} {a} {b} {:?} {epilogue}{way}", kernel.name(), spec.b_group)
     }
 
     fn orders(&self) -> Vec<Order> {

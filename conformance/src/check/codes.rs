@@ -95,8 +95,7 @@ struct Pass<'p> {
 impl Pass<'_> {
     fn spec(&self, shape: [usize; 3]) -> Spec {
         let mut spec = Spec::new("codes", "every code", shape);
-        spec.types = self.types.elements;
-        spec.block_scales = self.types.block_scales;
+        spec.set_types(self.types);
         spec
     }
 
@@ -105,8 +104,7 @@ impl Pass<'_> {
         let mut case = self.spec(shape).case(Values::SmallIntegers(1), 1);
         case.a.fill(0.0);
         case.b.fill(0.0);
-        case.a_block_scales.fill(127);
-        case.b_block_scales.fill(127);
+        case.fill_block_scales();
         case
     }
 

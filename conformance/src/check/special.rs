@@ -158,10 +158,9 @@ pub fn special_values(
 /// The problem for a place, if these types have that place.
 fn problem(types: Types, place: Place, has_scales: bool) -> Option<Spec> {
     let [m, n, k] = SHAPE;
-    let k = if types.block_scales { 64 } else { k };
+    let k = if types.in_blocks() { 64 } else { k };
     let mut spec = Spec::new("special", "special values", [m, n, k]);
-    spec.types = types.elements;
-    spec.block_scales = types.block_scales;
+    spec.set_types(types);
     match place {
         Place::A | Place::B => {}
         Place::C => spec.beta = 1.0,
@@ -260,9 +259,7 @@ impl Cell<'_> {
             Place::B => f64::from(u8::from(c != COL)),
             _ => 1.0,
         });
-        for scales in [&mut case.a_block_scales, &mut case.b_block_scales] {
-            scales.fill(127);
-        }
+        case.fill_block_scales();
         case
     }
 

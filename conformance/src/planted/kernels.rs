@@ -90,8 +90,7 @@ pub fn emitted(bug: &Bug) -> Result<String, PlantError> {
     let features = wgpu::Features::SHADER_F16;
     let mut limits = DeviceLimits::from_limits(&wgpu::Limits::default(), features, true);
     limits.subgroup_lanes = 8;
-    let operand = bug.types().elements[0];
-    let kernel = bug.choice(&crate::adapter::kernels_for(operand, &limits))?;
+    let kernel = bug.choice(&crate::adapter::kernels_for(bug.types(), &limits))?;
     let no_kernel = || PlantError::Kernel { bug: bug.name.clone(), kernel: bug.kernel.clone() };
     let spec = bug.case.as_ref().ok_or_else(no_kernel)?;
     let mut options = PlanOptions::kernel(kernel);

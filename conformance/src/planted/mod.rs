@@ -250,8 +250,8 @@ fn hunt(adapter: &dyn Adapter, bug: &Bug) -> Result<Kill, PlantError> {
 /// `None` if the kernel is none for such a product.
 fn passes_bound(adapter: &dyn Adapter, kernel: KernelChoice, shows: &Spec) -> Option<bool> {
     let mut spec = Spec::new("plain", "a plain tolerance check", [128; 3]);
-    spec.types = shows.types;
-    spec.block_scales = shows.block_scales;
+    spec.set_types(Types::of_spec(shows));
+    spec.b_group = shows.b_group;
     (spec.k_slices, spec.copies) = (shows.k_slices, shows.copies);
     let mut case = spec.case(Values::Uniform, 3);
     case.c.fill(0.0);

@@ -85,6 +85,7 @@ impl<'b> Source<'b> {
             .col_scale(flags & 8 != 0)
             .block_scales(flags & 16 != 0)
             .wrapping(flags & 32 != 0)
+            .b_group((flags & 64 != 0).then(|| self.size()))
             .activation(Activation::ALL[activation])
             .a_layout(self.layout(m, k))
             .b_layout(self.layout(k, n))

@@ -217,7 +217,7 @@ impl Backend for Cpu {
                 (BOperand::Packed(packed), _) => Factor::Packed(packed),
                 (BOperand::Plain(_), None) => return Ok(()),
             });
-            let [row, col, a_blocks, b_blocks] = scales.each_ref().map(|scales| {
+            let [row, col, a_blocks, b_blocks, b_groups] = scales.each_ref().map(|scales| {
                 let (operand, offset, snapshot) = scales.as_ref()?;
                 let element = snapshot.element();
                 let end = offset + problem.scale_count(*operand);
@@ -226,6 +226,7 @@ impl Backend for Cpu {
             });
             (inputs.row_scale, inputs.col_scale) = (row, col);
             (inputs.a_block_scales, inputs.b_block_scales) = (a_blocks, b_blocks);
+            inputs.b_group_scales = b_groups;
         }
         if let (Some(slice), Some(bias)) = (args.bias, &bias) {
             let size = problem.bias_element().size();
@@ -272,6 +273,7 @@ impl Backend for Cpu {
             (inputs.row_scale, inputs.col_scale) = (operands.row_scale, operands.col_scale);
             inputs.a_block_scales = operands.a_block_scales;
             inputs.b_block_scales = operands.b_block_scales;
+            inputs.b_group_scales = operands.b_group_scales;
         }
         check_host(problem, operands, c.shape())?;
         self.compute(&plan, problem, &inputs, c, progress)?;

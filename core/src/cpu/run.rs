@@ -31,20 +31,26 @@ pub(super) struct Inputs<'a> {
     pub(super) col_scale: Option<AnyVectorRef<'a>>,
     pub(super) a_block_scales: Option<AnyVectorRef<'a>>,
     pub(super) b_block_scales: Option<AnyVectorRef<'a>>,
+    pub(super) b_group_scales: Option<AnyVectorRef<'a>>,
 }
 
 impl<'a> Inputs<'a> {
     /// A and B, or Bᵀ and Aᵀ.
     fn factors(&self, problem: &Problem, transposed: bool) -> Option<[Scaled<'a>; 2]> {
-        let scales = |scales: Option<AnyVectorRef<'a>>, lines, by_rows| {
-            let blocks = problem.k / MX_BLOCK;
-            scales.map(|scales| BlockScales { codes: scales.bytes(), lines, blocks, by_rows })
+        let scales = |scales: Option<AnyVectorRef<'a>>, length: usize, lines, by_rows| {
+            let blocks = problem.k.checked_div(length)?;
+            scales.map(|scales| BlockScales { scales, length, lines, blocks, by_rows })
         };
         let a = Scaled {
             factor: Factor::View(self.a?),
-            scales: scales(self.a_block_scales, problem.m, true),
+            scales: scales(self.a_block_scales, MX_BLOCK, problem.m, true),
         };
-        let b = Scaled { factor: self.b?, scales: scales(self.b_block_scales, problem.n, false) };
+        // No types have both.
+        let (b_scales, length) = match problem.b_group {
+            Some(length) => (self.b_group_scales, length),
+            None => (self.b_block_scales, MX_BLOCK),
+        };
+        let b = Scaled { factor: self.b?, scales: scales(b_scales, length, problem.n, false) };
         Some(if transposed { [b.transposed(), a.transposed()] } else { [a, b] })
     }
 }

@@ -9,8 +9,7 @@ use super::convert::Format8;
 use super::multiply::Scalar;
 use crate::element::{self, Element, ElementType};
 use crate::narrow::{E8M0, F8E4M3, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz};
-use crate::problem::MX_BLOCK;
-use crate::view::AnyMatrixRef;
+use crate::view::{AnyMatrixRef, AnyVectorRef};
 
 /// The block in place, if it holds `S` and one of its strides is 1.
 pub(super) fn in_place<'a, S: Scalar>(
@@ -110,11 +109,13 @@ pub(super) fn dense<S: Scalar>(
     }
 }
 
-/// The e8m0 scales of a factor's blocks along K.
+/// The scales of a factor's blocks or groups along K.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockScales<'a> {
     /// Line after line, matrix after matrix.
-    pub(super) codes: &'a [u8],
+    pub(super) scales: AnyVectorRef<'a>,
+    /// Elements along K that share one.
+    pub(super) length: usize,
     /// Lines of a matrix: rows of A, columns of B.
     pub(super) lines: usize,
     /// Blocks of a line.
@@ -143,8 +144,8 @@ impl BlockScales<'_> {
         for (values, outer) in out.chunks_exact_mut(inner.len().max(1)).zip(outer) {
             for (value, inner) in values.iter_mut().zip(inner.clone()) {
                 let (line, k) = if outer_is_line { (outer, inner) } else { (inner, outer) };
-                let index = (batch * self.lines + line) * self.blocks + k / MX_BLOCK;
-                *value *= S::from_f64(E8M0::from_bits(self.codes[index]).value());
+                let index = (batch * self.lines + line) * self.blocks + k / self.length;
+                *value *= S::from_f64(self.scales.get(index));
             }
         }
     }

@@ -34,7 +34,8 @@ pub(super) struct Allowance {
 /// as far as it is summed, and the scales.
 fn lengths(problem: &Problem) -> (f64, f64) {
     let k = if problem.reads_factors() { problem.k as f64 } else { 0.0 };
-    (k, f64::from(u8::from(problem.row_scale) + u8::from(problem.col_scale)))
+    let scales = [problem.row_scale, problem.col_scale, problem.b_group.is_some()];
+    (k, scales.into_iter().filter(|&scaled| scaled).count() as f64)
 }
 
 /// Error ÷ gauge of the sum and the epilogue: the device's roundings and the oracle's own.

@@ -3,7 +3,7 @@
 //! The oracle is a plain triple loop in `f64` (exact integers for `i8` and `i4`), kept slow and simple on
 //! purpose: it shares no code with any backend. For every element it returns the value and the
 //! *gauge* `|alpha·r·s| · Σ|a||b| + |beta||c| + |bias|` (r and s the scales of its row and column, a
-//! and b with their block scales), the scale that rounding errors are measured against. Products of
+//! and b with their block or group scales), the scale that rounding errors are measured against. Products of
 //! fp8 and fp4 numbers are exact in `f64`, with any block scales. [`Reference::bound`] derives from it how far a correct result may be off, and
 //! [`Reference::compare`] applies that; [`Reference::compare_exact`] is for data whose sums are
 //! exact, where any difference is a defect.
@@ -175,8 +175,8 @@ impl Reference {
     ///    summation, with and without fused multiply-add). Each product passes at most K roundings
     ///    in the sum and three more (times alpha, plus beta·c, plus bias), each other term fewer. For
     ///    integer operands the sum is exact and only its conversion to f32 and the epilogue round:
-    ///    `γ_5(u)`. A row scale and a column scale add one rounding each to either index; block
-    ///    scales are powers of two and add none. For i32 output nothing rounds: the bound is 0.
+    ///    `γ_5(u)`. A row scale, a column scale and group scales add one rounding each to either
+    ///    index; block scales are powers of two and add none. For i32 output nothing rounds: the bound is 0.
     /// 2. **The oracle's own rounding:** `γ_{K+4}(2⁻⁵³) · gauge`, the index as above; for f64
     ///    problems that makes `2·γ`.
     /// 3. **Underflow:** a device may flush subnormals. Each of the 2K + 4 results may lose up to the
@@ -273,7 +273,7 @@ impl Reference {
     ///
     /// This holds for Σab before alpha multiplies it (a negative alpha turns the signs; one that may
     /// count as zero makes NaN of infinity) and for the whole sum. Factors in whatever order, with
-    /// row or column scales, may overflow to either sign and meet a zero: all three. Beside an
+    /// row, column or group scales, may overflow to either sign and meet a zero: all three. Beside an
     /// infinite operand the finite terms may reach the other infinity: NaN. The activation makes of
     /// these what it makes of infinity and NaN. A result that is none of the possible ones is a
     /// mismatch; one that is right without being what the value rounds to counts as

@@ -14,7 +14,8 @@ pub(super) struct Term {
     pub(super) sum: f64,
     /// |alpha·r·s|·Σ|a||b| + |beta||c| + |bias|, r and s the scales of the row and the column.
     pub(super) gauge: f64,
-    /// With row or column scales, more than the product of any of Σ|a||b|, |r|, |s| and |alpha|: what
+    /// With row, column or group scales, more than the product of any of Σ|a||b|, |r|, |s| and
+    /// |alpha|, and with group scales also max |a|, max |b| and Σ|a||q|, q what is stored of B: what
     /// is between them, in whatever order they are multiplied. Otherwise 0.
     pub(super) reach: f64,
     /// alpha·r·s, what Σab is multiplied by; 0 where A and B are not read.
@@ -44,6 +45,8 @@ struct Product {
     finite_gauge: f64,
     subnormal: f64,
     non_finite: bool,
+    /// With group scales, the product of max |a|, max |b| and Σ|a||q|, of each where it exceeds 1.
+    reach: [f64; 3],
 }
 
 /// Elements whose sums advance together: few enough to stay in a near cache.
@@ -86,6 +89,12 @@ fn products(problem: &Problem, operands: &Operands<'_>, positions: &[Position]) 
                 product.gauge += (a * b).abs();
                 continue;
             }
+            if let (Some(length), Some(scales)) = (problem.b_group, operands.b_group_scales) {
+                let line = at.batch * problem.n + at.col;
+                let scale = scales.get(line * (problem.k / length) + k / length);
+                product.add_weight(a, b, scale, problem.a);
+                continue;
+            }
             let ab = a * b * block_scale(problem, operands, *at, k);
             product.float += ab;
             product.non_finite |= !(a.is_finite() && b.is_finite() && !ab.is_nan());
@@ -97,6 +106,26 @@ fn products(problem: &Problem, operands: &Operands<'_>, positions: &[Position]) 
         }
     }
     products
+}
+
+impl Product {
+    /// Adds a·(s·q), q the integer that is stored of a weight. s·q is exact in `f64`, its product with
+    /// a rounds once.
+    fn add_weight(&mut self, a: f64, q: f64, scale: f64, element: ElementType) {
+        let b = scale * q;
+        let ab = a * b;
+        self.float += ab;
+        self.non_finite |= !(a.is_finite() && scale.is_finite());
+        self.gauge += ab.abs();
+        self.finite_gauge += if ab.is_finite() { ab.abs() } else { 0.0 };
+        if is_subnormal(a, element) || is_subnormal(scale, ElementType::F32) {
+            self.subnormal += ab.abs();
+        }
+        let [largest_a, largest_b, unscaled] = &mut self.reach;
+        *largest_a = largest_a.max(a.abs());
+        *largest_b = largest_b.max(b.abs());
+        *unscaled += (a * q).abs();
+    }
 }
 
 /// The scale of a product at K position `k`: that of A's block times that of B's. Both are powers of
@@ -159,9 +188,12 @@ fn float_element(
         let lost_scale = scales.clone().any(|s| is_subnormal(s, ElementType::F32));
         let subnormal = if lost_scale { product.gauge } else { product.subnormal };
         term.subnormal += factor.abs() * subnormal;
-        if problem.row_scale || problem.col_scale {
-            term.reach =
-                scales.chain([product.gauge, alpha]).map(|factor| factor.abs().max(1.0)).product();
+        if problem.row_scale || problem.col_scale || problem.b_group.is_some() {
+            term.reach = scales
+                .chain([product.gauge, alpha])
+                .chain(product.reach)
+                .map(|factor| factor.abs().max(1.0))
+                .product();
         }
     }
     if let (true, Some(c)) = (problem.reads_c(), operands.c) {

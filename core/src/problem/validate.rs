@@ -1,6 +1,7 @@
 //! The rules a problem keeps, and those its operands keep towards it.
 
-use super::{MAX_K_I8, MAX_K_I8_I4, MX_BLOCK, Problem};
+use super::combinations::{COMBINATIONS, why_not};
+use super::{GROUP_MULTIPLE, MAX_K_I8, MAX_K_I8_I4, MX_BLOCK, Problem};
 use crate::element::ElementType;
 use crate::epilogue::Activation;
 use crate::error::{Error, Operand};
@@ -62,34 +63,15 @@ impl Problem {
     }
 
     fn validate_elements(&self) -> Result<(), Error> {
-        use ElementType as E;
-        let rule = match (self.a, self.b, self.c) {
-            (E::F64, E::F64, E::F64) => return Ok(()),
-            (E::F64, E::F64, _) => "f64 operands give f64",
-            (E::I8, E::I4, E::I32 | E::F32 | E::F16 | E::BF16) => return Ok(()),
-            (E::I8, E::I4, _) => "i8 with i4 gives i32, f32, f16 or bf16",
-            (a, b, _) if !self.block_scales && (a == E::F4E2M1 || b == E::F4E2M1) => {
-                "f4e2m1 operands need block scales"
-            }
-            (a, b, c) if (a.is_fp8() || a == E::F4E2M1) && (b.is_fp8() || b == E::F4E2M1) => {
-                if a.is_fnuz() != b.is_fnuz() {
-                    "A and B must be of one flavour, FNUZ or OCP"
-                } else if matches!(c, E::F32 | E::F16 | E::BF16) {
-                    return Ok(());
-                } else {
-                    "fp8 and fp4 operands give f32, f16 or bf16"
-                }
-            }
-            (a, b, _) if a != b => "A and B must have the same element type",
-            (E::F32 | E::F16 | E::BF16, _, E::F32 | E::F16 | E::BF16) => return Ok(()),
-            (E::F32 | E::F16 | E::BF16, _, _) => "float operands give f32, f16 or bf16",
-            (E::I8, _, E::I32 | E::F32 | E::F16 | E::BF16 | E::I8) => return Ok(()),
-            (E::I8, _, _) => "i8 operands give i32, f32, f16, bf16 or i8",
-            (E::I4, _, _) => "i4 is a type of B, beside i8",
-            (E::E8M0, _, _) => "e8m0 is a type of scales",
-            _ => "operands are f64, f32, f16, bf16, i8, fp8, f4e2m1, or i8 with i4",
+        let (a, b, c) = (self.a, self.b, self.c);
+        let needs_blocks = a == ElementType::F4E2M1 || b == ElementType::F4E2M1;
+        let rule = match COMBINATIONS.iter().find(|known| known.has(a, b)) {
+            _ if needs_blocks && !self.block_scales => "f4e2m1 operands need block scales",
+            Some(known) if known.c.contains(&c) => return Ok(()),
+            Some(known) => known.gives,
+            None => why_not(a, b),
         };
-        Err(Error::ElementTypesUnsupported { a: self.a, b: self.b, c: self.c, rule })
+        Err(Error::ElementTypesUnsupported { a, b, c, rule })
     }
 
     /// Checks which scales there may be, and that K is a whole number of blocks.
@@ -102,6 +84,17 @@ impl Problem {
                 "row and column scales",
                 "they are f32, and so is the epilogue then",
             );
+        }
+        if let Some(length) = self.b_group {
+            if !self.is_weight_only() {
+                return unsupported("group scales", "they belong to i8 and i4 weights of floats");
+            }
+            if length == 0 || !length.is_multiple_of(GROUP_MULTIPLE) {
+                return unsupported("group scales", "a group's length is a multiple of 8");
+            }
+            if !self.k.is_multiple_of(length) {
+                return Err(Error::PartialScaleBlock { k: self.k, block: length });
+            }
         }
         if !self.block_scales {
             return Ok(());
@@ -128,6 +121,7 @@ impl Problem {
             Operand::RowScale => (self.row_scale, ElementType::F32),
             Operand::ColScale => (self.col_scale, ElementType::F32),
             Operand::BlockScalesA | Operand::BlockScalesB => (self.block_scales, ElementType::E8M0),
+            Operand::GroupScalesB => (self.b_group.is_some(), ElementType::F32),
             Operand::A | Operand::B | Operand::C | Operand::Bias => return Ok(()),
         };
         match found {

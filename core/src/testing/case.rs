@@ -95,6 +95,8 @@ pub struct Case {
     pub a_block_scales: Vec<u8>,
     /// The scales of B's blocks, likewise.
     pub b_block_scales: Vec<u8>,
+    /// The scales of B's groups, as bytes of f32; empty where the problem has none.
+    pub b_group_scales: Vec<u8>,
     values: Values,
     seed: u64,
 }
@@ -142,7 +144,8 @@ impl Case {
                 .collect();
             element::pack_f64(element, &all)
         };
-        let [row_scale, col_scale, a_block_scales, b_block_scales] = SCALES.map(scales);
+        let [row_scale, col_scale, a_block_scales, b_block_scales, b_group_scales] =
+            SCALES.map(scales);
         Self {
             problem,
             a,
@@ -153,8 +156,19 @@ impl Case {
             col_scale,
             a_block_scales,
             b_block_scales,
+            b_group_scales,
             values,
             seed,
+        }
+    }
+
+    /// Makes every scale of a block or group 1.
+    pub fn fill_block_scales(&mut self) {
+        // 2⁰ in e8m0.
+        self.a_block_scales.fill(127);
+        self.b_block_scales.fill(127);
+        for scale in self.b_group_scales.chunks_exact_mut(4) {
+            scale.copy_from_slice(&1.0f32.to_le_bytes());
         }
     }
 
@@ -180,6 +194,10 @@ impl Case {
                 AnyVectorRef::new(&self.a_block_scales, ElementType::E8M0),
                 AnyVectorRef::new(&self.b_block_scales, ElementType::E8M0),
             );
+        }
+        if self.problem.b_group.is_some() {
+            operands =
+                operands.group_scales(AnyVectorRef::new(&self.b_group_scales, ElementType::F32));
         }
         operands
     }
