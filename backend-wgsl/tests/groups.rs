@@ -82,7 +82,7 @@ fn groups_without_room_for_their_sums_are_refused() {
     let options = PlanOptions::kernel(KernelChoice::Policy(config));
     match Gemm::<Wgsl>::plan(device, &Problem::new(64, 64, 64), &options).map(|_| ()) {
         Err(Error::LimitExceeded { what, requested, limit }) => {
-            assert_eq!(what, "bytes of workgroup memory of the groups' sums");
+            assert_eq!(what, "bytes of workgroup memory");
             assert_eq!((requested, limit), (32768, 16352));
         }
         other => panic!("{other:?}"),

@@ -60,6 +60,14 @@ fn prepare(
             limit: limits.workgroup_threads as u128,
         });
     }
+    let bytes = kernel.workgroup_bytes();
+    if bytes > limits.workgroup_bytes {
+        return Err(Error::LimitExceeded {
+            what: "bytes of workgroup memory",
+            requested: bytes as u128,
+            limit: limits.workgroup_bytes as u128,
+        });
+    }
     let Some(operands) = copies::plan(problem, &kernel, options.copies, limits) else {
         return Err(Error::KernelUnsuitable {
             kernel: kernel.name,
@@ -243,7 +251,7 @@ fn generic(
     }
     let multiply = config.compute.multiply;
     if multiply == Multiply::Vector && config.tile.staging == Staging::Direct {
-        return split(name, config, limits);
+        return split(name, config);
     }
     if multiply.is_vector() {
         policy::check_vector(&config, &name)?;
@@ -265,16 +273,8 @@ fn generic(
 }
 
 /// A split kernel's groups add up in workgroup memory or not at all: nothing is shrunk to fit.
-fn split(name: String, config: KernelConfig, limits: &DeviceLimits) -> Result<Kernel, Error> {
+fn split(name: String, config: KernelConfig) -> Result<Kernel, Error> {
     policy::check_split(&config, &name)?;
-    let bytes = config.workgroup_bytes();
-    if bytes > limits.workgroup_bytes {
-        return Err(Error::LimitExceeded {
-            what: "bytes of workgroup memory of the groups' sums",
-            requested: bytes as u128,
-            limit: limits.workgroup_bytes as u128,
-        });
-    }
     Ok(Kernel::tiled(name, Body::Split, config))
 }
 
@@ -296,16 +296,7 @@ fn cooperative(
          subgroups of 32"
             .to_owned()
     } else {
-        let kernel = Kernel::tiled(name, Body::Cooperative, config);
-        let bytes = kernel.workgroup_bytes();
-        if bytes > limits.workgroup_bytes {
-            return Err(Error::LimitExceeded {
-                what: "bytes of workgroup memory of the tiles",
-                requested: bytes as u128,
-                limit: limits.workgroup_bytes as u128,
-            });
-        }
-        return Ok(kernel);
+        return Ok(Kernel::tiled(name, Body::Cooperative, config));
     };
     Err(Error::KernelUnsuitable { kernel: name, reason })
 }

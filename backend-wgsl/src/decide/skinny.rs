@@ -86,3 +86,29 @@ pub(super) fn slices(problem: &Problem, tuning: &Tuning) -> usize {
     }
     (4 * tuning.processors).div_ceil(workgroups).min(problem.k / LEAST_SLICE).max(1)
 }
+
+#[cfg(test)]
+mod tests {
+    use lapidary_core::{Error, KernelChoice, Problem};
+
+    use crate::decide::decide;
+    use crate::limits::DeviceLimits;
+
+    /// Its groups add up in workgroup memory: where there is too little, another kernel is chosen.
+    #[test]
+    fn little_workgroup_memory_is_respected() {
+        let problem = Problem::new(1, 64, 256);
+        let features = wgpu::Features::empty();
+        let wide = DeviceLimits::from_limits(&wgpu::Limits::downlevel_defaults(), features, false);
+        let needs = decide(&problem, &wide, KernelChoice::Skinny, "a device").expect("plans");
+        let limits = DeviceLimits { workgroup_bytes: needs.summary.workgroup_bytes - 1, ..wide };
+        match decide(&problem, &limits, KernelChoice::Skinny, "a device") {
+            Err(Error::LimitExceeded { what, requested, limit }) => {
+                assert_eq!((what, requested), ("bytes of workgroup memory", limit + 1));
+            }
+            other => panic!("{other:?}"),
+        }
+        let other = decide(&problem, &limits, KernelChoice::Auto, "a device").expect("plans");
+        assert!(other.summary.workgroup_bytes <= limits.workgroup_bytes, "{:?}", other.summary);
+    }
+}

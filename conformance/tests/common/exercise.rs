@@ -170,19 +170,16 @@ pub(crate) fn plan(bytes: &[u8]) {
         let mut limits = DeviceLimits::from_limits(&limits, features, which.is_multiple_of(3));
         limits.cooperative = asked & 16 != 0;
         limits.subgroup_lanes = if asked & 32 != 0 { 32 } else { 0 };
-        // Chunks are listed one by one: of sizes without end only the refusals are looked at.
-        if problem.flops() < 1e12 {
-            let decided = lapidary_wgsl::decide::decide_with(&problem, &limits, &options, "any");
-            decided.map_or_else(one_line, |decision| {
-                assert!(decision.chunks.iter().all(|chunk| chunk.rows <= problem.m));
-                let summary = &decision.summary;
-                assert!(summary.workgroup_bytes <= limits.workgroup_bytes, "{summary:?}");
-                assert!(summary.workgroup_threads <= limits.workgroup_threads, "{summary:?}");
-                let counts = summary.dispatches.iter().flatten();
-                let most = counts.max().copied().unwrap_or(0);
-                assert!(most <= limits.workgroups_per_axis, "{summary:?}");
-            });
-        }
+        let decided = lapidary_wgsl::decide::decide_with(&problem, &limits, &options, "any");
+        decided.map_or_else(one_line, |decision| {
+            assert!(decision.chunks.iter().all(|chunk| chunk.rows <= problem.m));
+            let summary = &decision.summary;
+            assert!(summary.workgroup_bytes <= limits.workgroup_bytes, "{summary:?}");
+            assert!(summary.workgroup_threads <= limits.workgroup_threads, "{summary:?}");
+            let counts = summary.dispatches.iter().flatten();
+            let most = counts.max().copied().unwrap_or(0);
+            assert!(most <= limits.workgroups_per_axis, "{summary:?}");
+        });
     }
     #[cfg(feature = "hip")]
     {
