@@ -113,8 +113,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     options.tiers.clone_from(&arguments.tier);
     options.seed = arguments.seed;
     options.jobs = arguments.jobs;
+    let quoted = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
     if let Some(path) = &arguments.cases {
         options.cases = file::read(path)?;
+        options.replay.push(format!("--cases {}", quoted(&path.display().to_string())));
+    }
+    if let Some(device) = &arguments.device {
+        options.replay.push(format!("--device {}", quoted(device)));
+    }
+    // Found out now, not after minutes.
+    if let Some(path) = &arguments.report {
+        std::fs::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(path)
+            .map_err(|error| Failure::Report { file: path.display().to_string(), error })?;
     }
     let mut report = Report::new(&options);
     if arguments.planted_bugs {
@@ -131,7 +144,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
                 let share = which.share(options.mode);
                 report.backends.push(suite::run(&*adapter, &options, share, &progress)?);
             }
-            Err(error) if arguments.backend.is_empty() => {
+            // A device that was asked for has to be there.
+            Err(error)
+                if arguments.backend.is_empty()
+                    && !(which == Which::Wgsl && arguments.device.is_some()) =>
+            {
                 report.unavailable.push(format!("{which:?}: {error}").to_lowercase());
             }
             Err(error) => return Err(error.into()),

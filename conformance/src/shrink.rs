@@ -8,6 +8,9 @@ use crate::check::{Depth, Verdict, check};
 use crate::spec::{Route, Spec, Tag};
 use crate::tier::Tier;
 
+/// How the names of shrunk cases begin; their data is that of the case they come from.
+pub(crate) const SHRUNK_FROM: &str = "shrunk.";
+
 /// Executions that shrinking may take.
 const ATTEMPTS: usize = 120;
 
@@ -46,7 +49,7 @@ pub fn shrink(
             None => break,
         }
     }
-    best.name = format!("shrunk.{}", spec.name);
+    best.name = format!("{SHRUNK_FROM}{}", spec.name);
     best.reason = format!("failed in the {} tier on {}", tier.name(), adapter.name());
     best.tags = vec![Tag::Regression];
     best

@@ -12,7 +12,7 @@ use crate::check::{self, Depth, Fault, Outcome, Relation, Verdict};
 use crate::file::{self, FileError};
 use crate::generate::{Item, generate};
 use crate::report::{BackendReport, FailureReport};
-use crate::shrink::shrink;
+use crate::shrink::{SHRUNK_FROM, shrink};
 use crate::spec::{Spec, Tag};
 use crate::tier::Tier;
 
@@ -53,13 +53,23 @@ pub struct Options {
     pub jobs: usize,
     /// Cases besides the built-in ones.
     pub cases: Vec<Spec>,
+    /// What the command that runs a failure again needs besides: where `cases` came from, say.
+    pub replay: Vec<String>,
 }
 
 impl Options {
     /// Everything of `mode`.
     #[must_use]
     pub fn new(mode: Mode) -> Self {
-        Self { mode, filter: None, tiers: Vec::new(), seed: 1, jobs: 0, cases: Vec::new() }
+        Self {
+            mode,
+            filter: None,
+            tiers: Vec::new(),
+            seed: 1,
+            jobs: 0,
+            cases: Vec::new(),
+            replay: Vec::new(),
+        }
     }
 
     fn has(&self, tier: Tier) -> bool {
@@ -72,6 +82,17 @@ impl Options {
         })
     }
 }
+
+/// The tiers that cases pass through, by themselves or on the way of another.
+const OF_CASES: [Tier; 7] = [
+    Tier::Acceptance,
+    Tier::Checks,
+    Tier::Canaries,
+    Tier::Exact,
+    Tier::Statistical,
+    Tier::WorstCase,
+    Tier::Determinism,
+];
 
 /// Failing cases that are shrunk; the others are reported as they are.
 const SHRUNK: usize = 5;
@@ -102,8 +123,7 @@ pub fn run(
     items.retain(|item| options.keeps(item));
     let mut report = BackendReport::new(adapter);
     report.partial = options.filter.is_some() || !options.tiers.is_empty();
-    let tiers = [Tier::Exact, Tier::Statistical, Tier::WorstCase];
-    if tiers.into_iter().any(|tier| options.has(tier)) {
+    if OF_CASES.into_iter().any(|tier| options.has(tier)) {
         cases(adapter, options, &items, progress, &mut report);
     }
     if options.filter.is_none() {
@@ -139,9 +159,10 @@ fn curated(adapter: &dyn Adapter, options: &Options) -> Result<Vec<Item>, FileEr
     Ok(items)
 }
 
-/// The tiers of case number `index`: every one in full, the exact one and one other otherwise.
+/// The tiers of case number `index`: in full, or where a filter picks cases, every one; else the
+/// exact one and one other. Data of small integers carries the tiers that need none of their own.
 fn depth(options: &Options, index: usize) -> Depth {
-    let full = options.mode == Mode::Full;
+    let full = options.mode == Mode::Full || options.filter.is_some();
     let wanted =
         |tier: Tier, turn: bool| options.has(tier) && (full || turn || !options.tiers.is_empty());
     let mut tiers = Vec::new();
@@ -149,13 +170,19 @@ fn depth(options: &Options, index: usize) -> Depth {
         (Tier::Exact, true),
         (Tier::Statistical, index.is_multiple_of(2)),
         (Tier::WorstCase, index % 4 == 1),
-        (Tier::Determinism, true),
     ] {
         if wanted(tier, turn) {
             tiers.push(tier);
         }
     }
-    Depth { tiers, rerun: full || index % 4 == 3, reorder: full || index % 8 == 2 }
+    if tiers.is_empty() {
+        tiers.push(Tier::Exact);
+    }
+    let again = full || options.tiers.contains(&Tier::Determinism);
+    if options.has(Tier::Determinism) {
+        tiers.push(Tier::Determinism);
+    }
+    Depth { tiers, rerun: again || index % 4 == 3, reorder: again || index % 8 == 2 }
 }
 
 fn cases(
@@ -314,11 +341,12 @@ fn others(adapter: &dyn Adapter, options: &Options, report: &mut BackendReport) 
     }
 }
 
-/// The seed of a case's data: the same whatever else runs.
+/// The seed of a case's data: the same whatever else runs, and of what a case was shrunk to.
 #[must_use]
 pub fn data_seed(seed: u64, spec: &Spec) -> u64 {
+    let name = spec.name.strip_prefix(SHRUNK_FROM).unwrap_or(&spec.name);
     // FNV-1a of the name: stable between versions and machines.
-    spec.name.bytes().fold(seed ^ 0xcbf2_9ce4_8422_2325, |hash, byte| {
+    name.bytes().fold(seed ^ 0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
 }
@@ -353,5 +381,31 @@ mod tests {
         let ran = BTreeSet::from(["plain", "row 1x64", "new"]);
         assert_eq!(missing(&names, &ran), ["idle"]);
         assert_eq!(unlisted(&names, &ran), ["new"]);
+    }
+    /// A case run alone goes through every tier, whichever its place was; a tier asked for alone runs.
+    #[test]
+    fn depth_follows_what_is_asked_for() {
+        let mut filtered = Options::new(Mode::Quick);
+        filtered.filter = Some("a case".into());
+        let all = depth(&filtered, 0);
+        assert_eq!(all.tiers, [Tier::Exact, Tier::Statistical, Tier::WorstCase, Tier::Determinism]);
+        assert!(all.rerun && all.reorder);
+        for tier in OF_CASES {
+            let mut alone = Options::new(Mode::Quick);
+            alone.tiers = vec![tier];
+            for index in 0..8 {
+                let depth = depth(&alone, index);
+                assert!(depth.tiers.iter().any(|&t| t != Tier::Determinism), "{tier:?}");
+                assert_eq!(depth.tiers.contains(&Tier::Determinism), tier == Tier::Determinism);
+            }
+        }
+    }
+
+    #[test]
+    fn a_shrunk_case_keeps_its_data() {
+        let case = |name: &str| Spec::new(name.to_owned(), "", [1; 3]);
+        let seed = data_seed(3, &case("tail"));
+        assert_eq!(data_seed(3, &case("shrunk.tail")), seed);
+        assert_ne!(data_seed(3, &case("tails")), seed);
     }
 }

@@ -232,13 +232,15 @@ impl FailureReport {
             | Tier::Freivalds => {
                 format!("--tier {}", fault.tier.name())
             }
-            _ => format!("--filter '{case} {kernel}'"),
+            // A quotation mark ends a shell's quotation.
+            _ => format!("--filter '{}'", format!("{case} {kernel}").replace('\'', r"'\''")),
         };
         let replay = format!(
-            "lapidary conformance --backend {} --{} --seed {} {which}",
+            "lapidary conformance --backend {} --{} --seed {} {which}{}",
             adapter.name(),
             options.mode.name(),
             options.seed,
+            options.replay.iter().map(|more| format!(" {more}")).collect::<String>(),
         );
         Self {
             case,
