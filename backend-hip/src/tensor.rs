@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lapidary_core::{ElementType, Error, Layout, Placement, Shape, Tensor};
+use lapidary_core::{ElementType, Error, Tensor};
 
 use crate::device::Hip;
 use crate::runtime::{Runtime, RuntimeError};
@@ -104,23 +104,7 @@ impl HipTensor {
     }
 
     pub(crate) fn write(&self, hip: &Hip, offset: usize, bytes: &[u8]) -> Result<(), Error> {
-        let element = self.element;
-        if !bytes.len().is_multiple_of(element.size()) {
-            return Err(Error::PartialElement { bytes: bytes.len(), element });
-        }
-        let mut count = element.capacity(bytes.len());
-        if element.is_packed() {
-            if !offset.is_multiple_of(2) {
-                let (rule, value) = ("an even offset", offset as i128);
-                return Err(Error::PackedView { element, rule, value });
-            }
-            // The last byte may hold one element only.
-            if offset.checked_add(count) == self.len.checked_add(1) {
-                count -= 1;
-            }
-        }
-        let shape = Shape::new(1, count);
-        Placement { offset, shape, layout: Layout::row_major(1, count) }.check_bounds(self.len)?;
+        self.element.written(bytes.len(), offset, self.len)?;
         if bytes.is_empty() {
             return Ok(());
         }

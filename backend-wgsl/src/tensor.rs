@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use lapidary_core::{ElementType, Error, Layout, Placement, Shape, Tensor};
+use lapidary_core::{ElementType, Error, Tensor};
 
 use crate::device::{Inner, Wgsl};
 
@@ -216,26 +216,7 @@ impl Wgsl {
         offset: usize,
         bytes: &[u8],
     ) -> Result<(), Error> {
-        let size = tensor.element.size();
-        if !bytes.len().is_multiple_of(size) {
-            return Err(Error::PartialElement { bytes: bytes.len(), element: tensor.element });
-        }
-        let mut count = tensor.element.capacity(bytes.len());
-        if tensor.element.is_packed() {
-            if !offset.is_multiple_of(2) {
-                return Err(Error::PackedView {
-                    element: tensor.element,
-                    rule: "an even offset",
-                    value: offset as i128,
-                });
-            }
-            // The last byte may hold one element only.
-            if offset.checked_add(count) == tensor.len.checked_add(1) {
-                count -= 1;
-            }
-        }
-        Placement { offset, shape: Shape::new(1, count), layout: Layout::row_major(1, count) }
-            .check_bounds(tensor.len)?;
+        tensor.element.written(bytes.len(), offset, tensor.len)?;
         self.check_owner(tensor)?;
         if bytes.is_empty() {
             return Ok(());

@@ -4,7 +4,9 @@ use core::fmt;
 
 use half::{bf16, f16};
 
+use crate::error::Error;
 use crate::format::{FloatFormat, Overflow, power_of_two};
+use crate::layout::{Layout, Placement, Shape};
 use crate::narrow::{E8M0, F8E4M3, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz};
 
 /// The storage type of one matrix element.
@@ -111,6 +113,33 @@ impl ElementType {
     #[must_use]
     pub const fn capacity(self, bytes: usize) -> usize {
         if self.is_packed() { bytes.saturating_mul(8 / self.bits()) } else { bytes / self.size() }
+    }
+
+    /// Elements that `bytes` bytes of this type replace in a tensor of `len` elements from element
+    /// `offset` on: an upload's range, checked.
+    ///
+    /// # Errors
+    /// [`Error::PartialElement`] if `bytes` ends inside an element, [`Error::PackedView`] if a 4-bit
+    /// type's `offset` is odd, [`Error::ViewOutOfBounds`] if the range leaves the tensor.
+    pub fn written(self, bytes: usize, offset: usize, len: usize) -> Result<usize, Error> {
+        let element = self;
+        if !bytes.is_multiple_of(element.size()) {
+            return Err(Error::PartialElement { bytes, element });
+        }
+        let mut count = element.capacity(bytes);
+        if element.is_packed() {
+            if !offset.is_multiple_of(2) {
+                let (rule, value) = ("an even offset", offset as i128);
+                return Err(Error::PackedView { element, rule, value });
+            }
+            // The last byte may hold one element only.
+            if offset.checked_add(count) == len.checked_add(1) {
+                count -= 1;
+            }
+        }
+        let (shape, layout) = (Shape::new(1, count), Layout::row_major(1, count));
+        Placement { offset, shape, layout }.check_bounds(len)?;
+        Ok(count)
     }
 
     /// The description of a float type of at most 16 bits with a sign, `None` for all others.
@@ -382,4 +411,20 @@ pub fn pack_f64(element: ElementType, values: &[f64]) -> Vec<u8> {
         write_f64(element, &mut bytes, index, value);
     }
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_upload_writes_is_checked() {
+        assert_eq!(ElementType::F32.written(12, 2, 5).ok(), Some(3));
+        assert!(matches!(ElementType::F32.written(13, 0, 9), Err(Error::PartialElement { .. })));
+        assert!(matches!(ElementType::F32.written(12, 3, 5), Err(Error::ViewOutOfBounds { .. })));
+        // Two a byte, the last of an odd number alone in its own.
+        assert_eq!(ElementType::I4.written(2, 2, 6).ok(), Some(4));
+        assert_eq!(ElementType::I4.written(2, 2, 5).ok(), Some(3));
+        assert!(matches!(ElementType::I4.written(1, 1, 6), Err(Error::PackedView { .. })));
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::backend::Tensor;
 use crate::element::ElementType;
 use crate::error::Error;
-use crate::layout::{Layout, Placement, Shape};
+use crate::layout::Placement;
 use crate::view::AnyMatrixMut;
 
 /// An array of elements on the CPU backend, aligned to 8 bytes.
@@ -60,25 +60,7 @@ impl CpuTensor {
     }
 
     pub(super) fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
-        let size = self.element.size();
-        if !bytes.len().is_multiple_of(size) {
-            return Err(Error::PartialElement { bytes: bytes.len(), element: self.element });
-        }
-        let mut count = self.element.capacity(bytes.len());
-        if self.element.is_packed() {
-            if !offset.is_multiple_of(2) {
-                return Err(Error::PackedView {
-                    element: self.element,
-                    rule: "an even offset",
-                    value: offset as i128,
-                });
-            }
-            // The last byte may hold one element only.
-            if offset.checked_add(count) == self.len.checked_add(1) {
-                count -= 1;
-            }
-        }
-        self.check(offset, count)?;
+        self.element.written(bytes.len(), offset, self.len)?;
         let mut words = self.lock();
         let storage: &mut [u8] = bytemuck::cast_slice_mut(writable(&mut words)?.as_mut_slice());
         storage[self.element.bytes_for(offset)..][..bytes.len()].copy_from_slice(bytes);
@@ -104,12 +86,6 @@ impl CpuTensor {
         let storage = &mut bytemuck::cast_slice_mut(writable(&mut words)?.as_mut_slice())
             [..self.element.bytes_for(self.len)];
         f(AnyMatrixMut::from_bytes(storage, self.element, placement)?)
-    }
-
-    fn check(&self, offset: usize, count: usize) -> Result<(), Error> {
-        let place =
-            Placement { offset, shape: Shape::new(1, count), layout: Layout::row_major(1, count) };
-        place.check_bounds(self.len)
     }
 
     fn lock(&self) -> MutexGuard<'_, Arc<Vec<u64>>> {
