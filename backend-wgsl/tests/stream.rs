@@ -130,7 +130,8 @@ fn a_streamed_product_has_the_bits_of_the_whole() {
 #[test]
 fn pieces_are_planned_as_asked() {
     let (Some(whole), Some(device)) = (common::device(), with_budget(300_000)) else { return };
-    let case = Case::new(Problem::new(300, 211, 97).alpha(0.3), Values::Uniform, 5);
+    // Rows of whole vectors, as the tiles of pieces are.
+    let case = Case::new(Problem::new(300, 212, 97).alpha(0.3), Values::Uniform, 5);
     let blocks = KernelConfig::of::<RegisterPrefetch<32, 32, 16>, VectorFma<4, 4>>();
     let blocks = PlanOptions::kernel(KernelChoice::Policy(blocks));
     let mut seen = Vec::new();
@@ -140,13 +141,8 @@ fn pieces_are_planned_as_asked() {
         blocks.clone().k_slices(3),
         blocks.copies([true, true]),
     ] {
-        let run = Gemm::<Wgsl>::run_with(
-            whole,
-            &case.problem,
-            &case.operands(),
-            &options,
-            &|_progress| {},
-        );
+        let operands = case.operands();
+        let run = Gemm::<Wgsl>::run_with(whole, &case.problem, &operands, &options, &|_| {});
         let expected = block_on(run).expect("fits");
         let found = streamed(&device, &case, &options);
         let said = |output: &Output| (output.summary.kernel.clone(), output.summary.passes.clone());
