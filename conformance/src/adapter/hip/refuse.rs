@@ -1,7 +1,9 @@
 //! What the HIP backend refuses, and why: the suite's own knowledge, which plans must agree with.
 
 use lapidary_core::testing::Case;
-use lapidary_core::{KernelChoice, MatrixKernel, Movement};
+use lapidary_core::{Error, KernelChoice, MatrixKernel, Movement};
+use lapidary_hip::HipError;
+use lapidary_hip::runtime::RuntimeError;
 
 use crate::adapter::{Expectation, Refusal, Types, has_rows, has_vectors};
 use crate::spec::Route;
@@ -50,4 +52,12 @@ pub(super) fn expect(
         }
         _ => Expectation::Runs,
     }
+}
+
+/// Whether an error is something that the emulator's checks found.
+pub(super) fn is_finding(error: &Error) -> bool {
+    matches!(error, Error::Backend { source, .. } if matches!(
+        source.downcast_ref::<HipError>(),
+        Some(HipError::Runtime(RuntimeError::Finding { .. }))
+    ))
 }

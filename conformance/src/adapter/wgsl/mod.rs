@@ -81,7 +81,7 @@ impl Adapter for WgslAdapter {
         let known = self.info().elements;
         let has = |types: &Types| types.elements[..2].iter().all(|element| known.contains(element));
         // f64 and the narrow floats, and with them block scales, are not among the elements.
-        all_types().into_iter().filter(has).collect()
+        all_types().iter().copied().filter(has).collect()
     }
 
     fn kernels(&self, types: Types) -> Vec<KernelChoice> {
