@@ -80,6 +80,10 @@ impl Adapter for CpuAdapter {
         }
     }
 
+    fn large_side(&self) -> usize {
+        1_200
+    }
+
     fn reach(&self) -> f64 {
         1e8
     }
