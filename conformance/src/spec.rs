@@ -146,11 +146,7 @@ pub struct Spec {
     pub k_slices: Option<usize>,
     /// Whether A and B are copied first, where the backend and the kernel can; the backend's choice if
     /// absent.
-    #[serde(
-        default,
-        deserialize_with = "names::copies",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "names::copies", skip_serializing_if = "Option::is_none")]
     pub copies: Option<[bool; 2]>,
     /// Only these backends, by name; all of them if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
