@@ -296,11 +296,16 @@ impl Spec {
         if parts.is_empty() { "plain".to_owned() } else { parts.join("+") }
     }
 
-    /// Whether the case is meant for the backend and kernel of these names.
+    /// Whether the case is meant for the backend of this name.
     #[must_use]
-    pub fn is_for(&self, backend: &str, kernel: &str) -> bool {
-        (self.backends.is_empty() || self.backends.iter().any(|b| b == backend))
-            && self.kernel.as_ref().is_none_or(|name| name == kernel)
+    pub fn is_for_backend(&self, name: &str) -> bool {
+        self.backends.is_empty() || self.backends.iter().any(|backend| backend == name)
+    }
+
+    /// Whether the case is meant for the kernel of this name.
+    #[must_use]
+    pub fn is_for_kernel(&self, name: &str) -> bool {
+        self.kernel.as_ref().is_none_or(|kernel| kernel == name)
     }
 }
 

@@ -267,6 +267,10 @@ impl Adapter for ToyAdapter {
     fn has_scales(&self) -> bool {
         false
     }
+    fn large_side(&self) -> usize {
+        200
+    }
+
     fn reach(&self) -> f64 {
         1e5
     }

@@ -1,5 +1,7 @@
 //! The CPU backend's adapter.
 
+use std::sync::LazyLock;
+
 use lapidary_core::testing::Case;
 use lapidary_core::{
     Backend, Cpu, CpuKernel, DeviceInfo, ElementType, Error, KernelChoice, Problem,
@@ -22,8 +24,13 @@ impl CpuAdapter {
     }
 }
 
-/// Every combination of types that [`Problem::validate`] accepts.
-pub(crate) fn all_types() -> Vec<Types> {
+/// Every combination of types that [`Problem::validate`] accepts, found out once.
+pub(crate) fn all_types() -> &'static [Types] {
+    static ALL: LazyLock<Vec<Types>> = LazyLock::new(valid_types);
+    &ALL
+}
+
+fn valid_types() -> Vec<Types> {
     let mut all = Vec::new();
     for a in ElementType::ALL {
         for b in ElementType::ALL {
@@ -62,7 +69,7 @@ impl Adapter for CpuAdapter {
     }
 
     fn types(&self) -> Vec<Types> {
-        all_types()
+        all_types().to_vec()
     }
 
     fn kernels(&self, _: Types) -> Vec<KernelChoice> {
@@ -78,6 +85,10 @@ impl Adapter for CpuAdapter {
             KernelChoice::Auto => Expectation::Runs,
             _ => Expectation::Refused(Refusal::KernelUnsuitable),
         }
+    }
+
+    fn large_side(&self) -> usize {
+        1_200
     }
 
     fn reach(&self) -> f64 {

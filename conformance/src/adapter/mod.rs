@@ -320,6 +320,17 @@ pub trait Adapter: Sync {
         Vec::new()
     }
 
+    /// The kernel, by its plan's name, that would run `spec` with `kernel`, where it can be told without
+    /// running it: a filter finds cases by it. The default is that it cannot.
+    fn planned(&self, kernel: &KernelChoice, spec: &Spec) -> Option<String> {
+        let _ = (kernel, spec);
+        None
+    }
+
+    /// About what M, N and K of a large product of integers are, one of each kernel and combination of
+    /// types.
+    fn large_side(&self) -> usize;
+
     /// Multiplications that a case may have so that the backend takes a fraction of a second.
     fn reach(&self) -> f64;
 

@@ -235,13 +235,14 @@ fn hunt(adapter: &dyn Adapter, bug: &Bug) -> Result<Kill, PlantError> {
     let types = bug.types();
     if fault.is_none() && bug.expected == Tier::SpecialValues {
         fault = check::special_values(adapter, kernel, types, spec.activation)
-            .1
+            .faults
             .into_iter()
             .next()
             .map(|(_, fault)| fault);
     }
     if fault.is_none() && bug.expected == Tier::Codes {
-        fault = check::codes(adapter, kernel, types).1.into_iter().next().map(|(_, fault)| fault);
+        fault =
+            check::codes(adapter, kernel, types).faults.into_iter().next().map(|(_, fault)| fault);
     }
     Ok(Kill::new(bug, fault, passes_bound(adapter, kernel, spec)))
 }
