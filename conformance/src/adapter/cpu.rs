@@ -2,12 +2,11 @@
 
 use std::sync::LazyLock;
 
-use lapidary_core::testing::Case;
 use lapidary_core::{
     Backend, Cpu, CpuKernel, DeviceInfo, ElementType, Error, KernelChoice, Problem,
 };
 
-use super::{Adapter, Executed, Expectation, Job, Promises, Refusal, Types, execute_on};
+use super::{Adapter, Executed, Expectation, Job, Outline, Promises, Refusal, Types, execute_on};
 use crate::spec::Route;
 
 /// The CPU of the host: all types, one kernel in several block sizes.
@@ -80,7 +79,7 @@ impl Adapter for CpuAdapter {
         CpuKernel::ALL.iter().map(|kernel| kernel.name().to_owned()).collect()
     }
 
-    fn expect(&self, kernel: &KernelChoice, _: &Case, _: Route) -> Expectation {
+    fn expect(&self, kernel: &KernelChoice, _: &Outline, _: Route) -> Expectation {
         match kernel {
             KernelChoice::Auto => Expectation::Runs,
             _ => Expectation::Refused(Refusal::KernelUnsuitable),

@@ -11,7 +11,7 @@ use lapidary_core::oracle::Reference;
 use lapidary_core::testing::{Case, Values};
 use lapidary_core::{Activation, AnyMatrixRef, ElementType, Error, KernelChoice};
 
-use crate::adapter::{Adapter, Executed, Expectation, Job, Order, Promises, Refusal};
+use crate::adapter::{Adapter, Executed, Expectation, Job, Order, Outline, Promises, Refusal};
 use crate::spec::{Route, Spec};
 use crate::tier::Tier;
 
@@ -120,7 +120,7 @@ impl<T> Findings<T> {
 
 /// Why `case` on device tensors is not for this backend or kernel, if it is not.
 fn unsuitable(adapter: &dyn Adapter, kernel: &KernelChoice, case: &Case) -> Option<String> {
-    match adapter.expect(kernel, case, Route::Device) {
+    match adapter.expect(kernel, &case.into(), Route::Device) {
         Expectation::Runs => None,
         Expectation::Refused(refusal) => Some(refusal.name().to_owned()),
         Expectation::Skipped(reason) => Some(reason),
@@ -208,7 +208,7 @@ struct Run<'r> {
 impl Run<'_> {
     fn tiers(&mut self, seed: u64) -> Result<Option<Verdict>, Fault> {
         let case = self.spec.case(Values::SmallIntegers(SMALL), seed);
-        match self.adapter.expect(&self.kernel, &case, self.spec.route) {
+        match self.adapter.expect(&self.kernel, &Outline::from(&case), self.spec.route) {
             Expectation::Runs => {}
             Expectation::Skipped(reason) => return Ok(Some(Verdict::Skipped(reason))),
             Expectation::Refused(refusal) => return self.refused(&case, refusal).map(Some),

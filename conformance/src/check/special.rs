@@ -169,9 +169,7 @@ fn problem(types: Types, place: Place, has_scales: bool) -> Option<Spec> {
     if scales && !has_scales {
         return None;
     }
-    let mut layouts = spec.case(Values::SmallIntegers(1), 0).problem;
-    layouts.row_scale = spec.row_scale;
-    layouts.validate().is_ok().then_some(spec)
+    spec.laid_out().is_ok().then_some(spec)
 }
 
 struct Cell<'s> {

@@ -7,14 +7,15 @@ mod reorder;
 use std::sync::Arc;
 
 use lapidary_core::policy::Multiply;
-use lapidary_core::testing::{Case, Values};
-use lapidary_core::{Backend, DeviceInfo, Error, KernelChoice};
+use lapidary_core::{Backend, DeviceInfo, Error, KernelChoice, PlanOptions, Problem};
 use lapidary_hip::compile::Compiler;
 use lapidary_hip::decide::Product;
 use lapidary_hip::runtime::{Emulated, Runtime};
 use lapidary_hip::{Hip, Target};
 
-use super::{Adapter, Executed, Expectation, Job, Order, Promises, Types, execute_on};
+use super::{
+    Adapter, Executed, Expectation, Job, Order, Outline, Promises, Types, execute_on, options,
+};
 use crate::spec::{Route, Spec};
 use reorder::{ORDERS, Reordered};
 
@@ -54,9 +55,9 @@ impl HipAdapter {
         Ok(Self { device, name: target.to_string(), reordered: None })
     }
 
-    /// The name of the kernel that runs a job: the plan's, and of the matrix-core kernel its variant.
-    fn kernel(&self, job: &Job<'_>) -> Result<String, Error> {
-        let decision = self.device.decide(&job.case.problem, &job.options())?;
+    /// The name of a plan's kernel; of the matrix-core kernel, its variant.
+    fn kernel(&self, problem: &Problem, options: &PlanOptions) -> Result<String, Error> {
+        let decision = self.device.decide(problem, options)?;
         Ok(match &decision.product {
             Product::Preshuffle(product) => kernels::variant(&product.config),
             _ => decision.summary.kernel,
@@ -108,7 +109,7 @@ impl Adapter for HipAdapter {
         }
     }
 
-    fn expect(&self, kernel: &KernelChoice, case: &Case, route: Route) -> Expectation {
+    fn expect(&self, kernel: &KernelChoice, case: &Outline, route: Route) -> Expectation {
         refuse::expect(kernel, case, route, &self.types())
     }
 
@@ -121,8 +122,8 @@ impl Adapter for HipAdapter {
     }
 
     fn planned(&self, kernel: &KernelChoice, spec: &Spec) -> Option<String> {
-        let case = spec.case(Values::SmallIntegers(1), 0);
-        self.kernel(&Job::of_spec(spec, &case, *kernel)).ok()
+        let problem = spec.laid_out().ok()?.0;
+        self.kernel(&problem, &options(*kernel, spec.k_slices, spec.copies)).ok()
     }
 
     fn large_side(&self) -> usize {
@@ -142,7 +143,7 @@ impl Adapter for HipAdapter {
             Some(reordered) if job.order != Order::Natural => reordered.execute(job)?,
             _ => execute_on(&self.device, job)?,
         };
-        executed.kernel = self.kernel(job)?;
+        executed.kernel = self.kernel(&job.case.problem, &job.options())?;
         Ok(executed)
     }
 }
