@@ -2,6 +2,7 @@
 
 use lapidary_core::testing::Arrangement;
 use lapidary_core::{Activation, ElementType};
+use serde::{Deserialize, Deserializer};
 
 /// Every arrangement with its name.
 pub const ARRANGEMENTS: [(&str, Arrangement); 10] = [
@@ -72,9 +73,33 @@ pub(crate) mod activation {
     }
 }
 
+/// A list of exactly `N`; `what` names it in the error for any other number.
+fn exactly<'de, const N: usize, T, D>(from: D, what: &str) -> Result<[T; N], D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    let all = Vec::<T>::deserialize(from)?;
+    let found = all.len();
+    // An array's own deserialization would ignore what is too much.
+    <[T; N]>::try_from(all).map_err(|_| {
+        serde::de::Error::custom(format!("there must be {N} {what}, there are {found}"))
+    })
+}
+
+/// M, N and K.
+pub(crate) fn sizes<'de, D: Deserializer<'de>>(from: D) -> Result<[usize; 3], D::Error> {
+    exactly(from, "sizes (M, N and K)")
+}
+
+/// Whether A and B are copied.
+pub(crate) fn copies<'de, D: Deserializer<'de>>(from: D) -> Result<Option<[bool; 2]>, D::Error> {
+    exactly(from, "copies (of A and B)").map(Some)
+}
+
 /// Three of them, for A, B and C.
 pub(crate) mod elements {
-    use super::ElementType;
+    use super::{ElementType, exactly};
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     pub(crate) fn serialize<S: Serializer>(x: &[ElementType; 3], to: S) -> Result<S::Ok, S::Error> {
@@ -86,14 +111,13 @@ pub(crate) mod elements {
     ) -> Result<[ElementType; 3], D::Error> {
         #[derive(Deserialize)]
         struct One(#[serde(with = "super::element")] ElementType);
-        let [a, b, c] = <[One; 3]>::deserialize(from)?;
-        Ok([a.0, b.0, c.0])
+        exactly(from, "types (of A, B and C)").map(|all: [One; 3]| all.map(|one| one.0))
     }
 }
 
 /// Three of them, for A, B and C.
 pub(crate) mod layouts {
-    use super::{Arrangement, arrangement_name};
+    use super::{Arrangement, arrangement_name, exactly};
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     pub(crate) fn serialize<S: Serializer>(x: &[Arrangement; 3], to: S) -> Result<S::Ok, S::Error> {
@@ -105,7 +129,28 @@ pub(crate) mod layouts {
     ) -> Result<[Arrangement; 3], D::Error> {
         #[derive(Deserialize)]
         struct One(#[serde(with = "super::layout")] Arrangement);
-        let [a, b, c] = <[One; 3]>::deserialize(from)?;
-        Ok([a.0, b.0, c.0])
+        exactly(from, "layouts (of A, B and C)").map(|all: [One; 3]| all.map(|one| one.0))
+    }
+}
+
+/// `text` as one word of a POSIX shell.
+#[must_use]
+pub fn shell_word(text: &str) -> String {
+    // A quotation mark ends a quotation: it stands between two of them.
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shell_word;
+
+    #[test]
+    fn a_shell_reads_a_word_back_as_it_was() {
+        for text in ["plain", "two words", "it's", "$HOME `id` \\ \"quoted\"", "'", ""] {
+            let script = format!("printf %s {}", shell_word(text));
+            let output = std::process::Command::new("sh").args(["-c", &script]).output();
+            let output = output.expect("there is a shell");
+            assert_eq!(String::from_utf8_lossy(&output.stdout), text);
+        }
     }
 }

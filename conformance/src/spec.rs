@@ -3,7 +3,7 @@
 use core::fmt;
 
 use lapidary_core::testing::{Arrangement, Case, Values};
-use lapidary_core::{Activation, ElementType, Problem};
+use lapidary_core::{Activation, ElementType, Error, Problem};
 use serde::{Deserialize, Serialize};
 
 use crate::adapter::Types;
@@ -103,6 +103,7 @@ pub struct Spec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<Tag>,
     /// M, N and K.
+    #[serde(deserialize_with = "names::sizes")]
     pub shape: [usize; 3],
     /// Matrices. The default is 1.
     #[serde(default = "one")]
@@ -145,7 +146,7 @@ pub struct Spec {
     pub k_slices: Option<usize>,
     /// Whether A and B are copied first, where the backend and the kernel can; the backend's choice if
     /// absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "names::copies", skip_serializing_if = "Option::is_none")]
     pub copies: Option<[bool; 2]>,
     /// Only these backends, by name; all of them if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -211,8 +212,16 @@ impl Spec {
     /// The problem with operands of these values in this spec's layouts.
     #[must_use]
     pub fn case(&self, values: Values, seed: u64) -> Case {
-        let [a, b, c] = self.layouts;
-        Case::new(self.problem(), values, seed).arranged(a, b, c)
+        Case::build(self.problem(), values, seed, self.layouts)
+    }
+
+    /// The problem in this spec's layouts, and the bytes that [`case`](Self::case) would take; no
+    /// operand is made.
+    ///
+    /// # Errors
+    /// What [`Case::layouts`] finds: the rule that the problem breaks, or the limit that it is past.
+    pub fn laid_out(&self) -> Result<(Problem, u128), Error> {
+        Case::layouts(self.problem(), self.layouts)
     }
 
     /// What makes two cases the same for counting: shape class, layouts, types and epilogue, and the
@@ -296,11 +305,16 @@ impl Spec {
         if parts.is_empty() { "plain".to_owned() } else { parts.join("+") }
     }
 
-    /// Whether the case is meant for the backend and kernel of these names.
+    /// Whether the case is meant for the backend of this name.
     #[must_use]
-    pub fn is_for(&self, backend: &str, kernel: &str) -> bool {
-        (self.backends.is_empty() || self.backends.iter().any(|b| b == backend))
-            && self.kernel.as_ref().is_none_or(|name| name == kernel)
+    pub fn is_for_backend(&self, name: &str) -> bool {
+        self.backends.is_empty() || self.backends.iter().any(|backend| backend == name)
+    }
+
+    /// Whether the case is meant for the kernel of this name.
+    #[must_use]
+    pub fn is_for_kernel(&self, name: &str) -> bool {
+        self.kernel.as_ref().is_none_or(|kernel| kernel == name)
     }
 }
 

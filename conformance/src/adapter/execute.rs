@@ -43,6 +43,11 @@ fn on_host<B: Backend>(device: &B, job: &Job<'_>) -> Result<Executed, Error> {
         ("A", case.a.bytes() != before.a.bytes()),
         ("B", case.b.bytes() != before.b.bytes()),
         ("bias", case.bias != before.bias),
+        ("row scale", case.row_scale != before.row_scale),
+        ("column scale", case.col_scale != before.col_scale),
+        ("block scales of A", case.a_block_scales != before.a_block_scales),
+        ("block scales of B", case.b_block_scales != before.b_block_scales),
+        ("group scales", case.b_group_scales != before.b_group_scales),
     ];
     Ok(Executed {
         kernel: summary.kernel,

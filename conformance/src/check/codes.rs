@@ -8,8 +8,8 @@ use lapidary_core::testing::{Case, Values};
 use lapidary_core::{ElementType, KernelChoice, element};
 use serde::{Deserialize, Serialize};
 
-use super::{Fault, metrics, poison, reference, view};
-use crate::adapter::{Adapter, Expectation, Job, Promises, Types};
+use super::{Attempt, Fault, Findings, metrics, poison, reference, unsuitable, view};
+use crate::adapter::{Adapter, Job, Promises, Types};
 use crate::spec::{Route, Spec};
 use crate::tier::Tier;
 
@@ -38,27 +38,22 @@ fn side(types: Types) -> usize {
 }
 
 /// Reads and writes every code that these types have.
-///
-/// # Errors
-/// Nothing: faults are returned beside the reports.
-pub fn codes(
-    adapter: &dyn Adapter,
-    kernel: KernelChoice,
-    types: Types,
-) -> (Vec<CodeReport>, Vec<(String, Fault)>) {
-    let (mut reports, mut faults) = (Vec::new(), Vec::new());
+pub fn codes(adapter: &dyn Adapter, kernel: KernelChoice, types: Types) -> Findings<CodeReport> {
+    let mut findings = Findings::default();
     let pass = Pass { adapter, kernel, types };
     let [a, b, c] = types.elements;
-    let mut note = |what: &str, result: Result<Option<CodeReport>, Fault>| match result {
-        Ok(Some(report)) => {
-            if report.required && report.right != report.count {
-                let message = format!("{} of {} codes are right", report.right, report.count);
-                faults.push((format!("{what} {}", report.types), Fault::new(Tier::Codes, message)));
+    let mut note = |what: &str, result: Result<Attempt<CodeReport>, Fault>| {
+        let wrong = match &result {
+            Ok(Attempt::Done(report)) if report.required && report.right != report.count => {
+                Some(format!("{} of {} codes are right", report.right, report.count))
             }
-            reports.push(report);
+            _ => None,
+        };
+        let name = format!("{what} {}", pass.spec([1, 1, 32]).type_name());
+        if let Some(message) = wrong {
+            findings.faults.push((name.clone(), Fault::new(Tier::Codes, message)));
         }
-        Ok(None) => {}
-        Err(fault) => faults.push((format!("{what} {a}.{b}-{c}"), fault)),
+        findings.add(|| name, result);
     };
     // Outputs that hold every value of the operand.
     if matches!(c, ElementType::F32 | ElementType::F64 | ElementType::I32) {
@@ -83,7 +78,7 @@ pub fn codes(
     if a == ElementType::I8 && b == ElementType::I8 && c == ElementType::I8 {
         note("encode C", pass.integer_ties());
     }
-    (reports, faults)
+    findings
 }
 
 struct Pass<'p> {
@@ -110,7 +105,7 @@ impl Pass<'_> {
 
     /// All finite codes of A (or B) against the identity; of a 16-bit float, only the subnormal ones, or
     /// only the others.
-    fn decode(&self, left: bool, subnormal: bool) -> Result<Option<CodeReport>, Fault> {
+    fn decode(&self, left: bool, subnormal: bool) -> Result<Attempt<CodeReport>, Fault> {
         let [a, b, _] = self.types.elements;
         let element = if left { a } else { b };
         let may_flush = element.is_float() && element.bits() == 16;
@@ -147,7 +142,7 @@ impl Pass<'_> {
     }
 
     /// Every finite scale of a block, applied to a 1.
-    fn scales(&self, left: bool) -> Result<Option<CodeReport>, Fault> {
+    fn scales(&self, left: bool) -> Result<Attempt<CodeReport>, Fault> {
         let lines = 255;
         let mut case = self.zeros(if left { [lines, 8, 32] } else { [8, lines, 32] });
         case.a.map(|_, _, k, _| f64::from(u8::from(k == 0)));
@@ -161,9 +156,11 @@ impl Pass<'_> {
     }
 
     /// Every tie of a 16-bit output, and the f32 numbers on either side of it.
-    fn ties(&self) -> Result<Option<CodeReport>, Fault> {
+    fn ties(&self) -> Result<Attempt<CodeReport>, Fault> {
         let output = self.types.elements[2];
-        let Some(format) = output.format() else { return Ok(None) };
+        let Some(format) = output.format() else {
+            return Ok(Attempt::LeftOut("an output without a format".into()));
+        };
         let mut values = Vec::new();
         for code in 0..format.max_code() {
             let (low, high) = (format.decode(code), format.decode(code + 1));
@@ -184,7 +181,7 @@ impl Pass<'_> {
     }
 
     /// Halves of every i8, which tie between neighbours, and beyond the range at both ends.
-    fn integer_ties(&self) -> Result<Option<CodeReport>, Fault> {
+    fn integer_ties(&self) -> Result<Attempt<CodeReport>, Fault> {
         let mut count = 0;
         let mut right = 0;
         for alpha in [0.5, 1.5] {
@@ -194,11 +191,14 @@ impl Pass<'_> {
             let mut case = spec.case(Values::SmallIntegers(1), 1);
             case.a.map(|_, r, c, _| f64::from(u8::from(r == c)));
             case.b.map(|_, k_, n, _| (n * k + k_) as f64 - 128.0);
-            let Some(report) = self.run(case, "encode C", 256, true)? else { return Ok(None) };
+            let report = match self.run(case, "encode C", 256, true)? {
+                Attempt::Done(report) => report,
+                left_out @ Attempt::LeftOut(_) => return Ok(left_out),
+            };
             count += report.count;
             right += report.right;
         }
-        Ok(Some(CodeReport {
+        Ok(Attempt::Done(CodeReport {
             kernel: self.kernel.name(),
             types: self.spec([1, 1, 32]).type_name(),
             what: "encode C".into(),
@@ -214,10 +214,9 @@ impl Pass<'_> {
         what: &str,
         count: usize,
         required: bool,
-    ) -> Result<Option<CodeReport>, Fault> {
-        match self.adapter.expect(&self.kernel, &case, Route::Device) {
-            Expectation::Runs => {}
-            Expectation::Refused(_) | Expectation::Skipped(_) => return Ok(None),
+    ) -> Result<Attempt<CodeReport>, Fault> {
+        if let Some(reason) = unsuitable(self.adapter, &self.kernel, &case) {
+            return Ok(Attempt::LeftOut(reason));
         }
         let reference = reference(Tier::Codes, &case, Promises::all())?;
         poison(&mut case);
@@ -234,7 +233,7 @@ impl Pass<'_> {
                 found.get(at.batch, at.row, at.col) != metrics::round(case.problem.c, **value)
             })
             .count();
-        Ok(Some(CodeReport {
+        Ok(Attempt::Done(CodeReport {
             kernel: self.kernel.name(),
             types: self.spec([1, 1, 32]).type_name(),
             what: what.to_owned(),

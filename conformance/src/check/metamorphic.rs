@@ -3,8 +3,8 @@
 use lapidary_core::testing::{Case, Values};
 use lapidary_core::{KernelChoice, Problem};
 
-use super::{Fault, poison, view};
-use crate::adapter::{Adapter, Expectation, Job, Types};
+use super::{Attempt, Fault, poison, unsuitable, view};
+use crate::adapter::{Adapter, Job, Types};
 use crate::spec::{Route, Spec};
 use crate::tier::Tier;
 
@@ -38,7 +38,7 @@ impl Relation {
     }
 }
 
-/// Checks a relation at the size of `spec`; `None` where the backend refuses one of the products.
+/// Checks a relation at the size of `spec`, where these types have it and the backend both products.
 ///
 /// # Errors
 /// [`Fault`] if the products disagree in a bit, or one cannot be run.
@@ -48,7 +48,11 @@ pub fn metamorphic(
     spec: &Spec,
     relation: Relation,
     seed: u64,
-) -> Result<Option<()>, Fault> {
+) -> Result<Attempt<()>, Fault> {
+    let left_out = |reason: &str| Ok(Attempt::LeftOut(reason.to_owned()));
+    if relation == Relation::Transpose && Types::of_spec(spec).in_blocks() {
+        return left_out("blocks of A and B differ");
+    }
     let values = match relation {
         Relation::Doubling => Values::Uniform,
         _ => Values::SmallIntegers(4),
@@ -63,12 +67,12 @@ pub fn metamorphic(
     let mut second = other.case(values, seed);
     // Types of B need not be types of A.
     if second.problem.validate().is_err() {
-        return Ok(None);
+        return left_out("A has not B's type, or B not A's");
     }
     // Twice the largest number of a narrow type is none.
     let narrow = !first.problem.a.is_float() || first.problem.a.is_packed();
     if relation == Relation::Doubling && narrow {
-        return Ok(None);
+        return left_out("twice a number may be none of the type");
     }
     let mut first = first;
     for case in [&mut first, &mut second] {
@@ -79,7 +83,7 @@ pub fn metamorphic(
     let permuted = |row: usize| (row * 7 + 3) % m;
     // 7 and m share no factor, so the map is a permutation.
     if relation == Relation::Permutation && m.is_multiple_of(7) {
-        return Ok(None);
+        return left_out("M is a multiple of 7, by which rows are permuted");
     }
     match relation {
         Relation::Transpose => {
@@ -90,8 +94,9 @@ pub fn metamorphic(
         Relation::Doubling => second.a.map(|_, _, _, value| 2.0 * value),
         Relation::Split => return runner.split(spec, &first),
     }
-    let (Some(one), Some(two)) = (runner.run(&first)?, runner.run(&second)?) else {
-        return Ok(None);
+    let (one, two) = match (runner.run(&first)?, runner.run(&second)?) {
+        (Attempt::Done(one), Attempt::Done(two)) => (one, two),
+        (Attempt::LeftOut(reason), _) | (_, Attempt::LeftOut(reason)) => return left_out(&reason),
     };
     let (one, two) = (view(&first, &one)?, view(&second, &two)?);
     for b in 0..batch {
@@ -108,7 +113,7 @@ pub fn metamorphic(
             }
         }
     }
-    Ok(Some(()))
+    Ok(Attempt::Done(()))
 }
 
 fn disagree(relation: Relation, at: [usize; 3], expected: f64, found: f64) -> Fault {
@@ -122,24 +127,24 @@ struct Runner<'r> {
 }
 
 impl Runner<'_> {
-    fn run(&self, case: &Case) -> Result<Option<Vec<u8>>, Fault> {
+    fn run(&self, case: &Case) -> Result<Attempt<Vec<u8>>, Fault> {
         let mut case = case.clone();
-        match self.adapter.expect(&self.kernel, &case, Route::Device) {
-            Expectation::Runs => {}
-            Expectation::Refused(_) | Expectation::Skipped(_) => return Ok(None),
+        if let Some(reason) = unsuitable(self.adapter, &self.kernel, &case) {
+            return Ok(Attempt::LeftOut(reason));
         }
         poison(&mut case);
         match self.adapter.execute(&Job::new(&case, self.kernel, Route::Device).without_inputs()) {
-            Ok(executed) => Ok(Some(executed.c)),
+            Ok(executed) => Ok(Attempt::Done(executed.c)),
             Err(error) => Err(Fault::of(self.adapter, &error)),
         }
     }
 
-    fn split(&self, spec: &Spec, whole: &Case) -> Result<Option<()>, Fault> {
+    fn split(&self, spec: &Spec, whole: &Case) -> Result<Attempt<()>, Fault> {
         let Problem { m, n, k, batch, .. } = whole.problem;
         let cut = k / 2;
         if cut == 0 || spec.beta != 0.0 || Types::of_spec(spec).in_blocks() {
-            return Ok(None);
+            let reason = "products of blocks, or with beta, are not cut along K here";
+            return Ok(Attempt::LeftOut(reason.to_owned()));
         }
         let part = |range: core::ops::Range<usize>, beta: f64| {
             let mut part = spec.clone();
@@ -153,12 +158,18 @@ impl Runner<'_> {
         };
         let first = part(0..cut, 0.0);
         let mut second = part(cut..k, 1.0);
-        let (Some(all), Some(head)) = (self.run(whole)?, self.run(&first)?) else {
-            return Ok(None);
+        let (all, head) = match (self.run(whole)?, self.run(&first)?) {
+            (Attempt::Done(all), Attempt::Done(head)) => (all, head),
+            (Attempt::LeftOut(reason), _) | (_, Attempt::LeftOut(reason)) => {
+                return Ok(Attempt::LeftOut(reason));
+            }
         };
         let (all, head) = (view(whole, &all)?, view(&first, &head)?);
         second.c.map(|b, r, c, _| head.get(b, r, c));
-        let Some(sum) = self.run(&second)? else { return Ok(None) };
+        let sum = match self.run(&second)? {
+            Attempt::Done(sum) => sum,
+            Attempt::LeftOut(reason) => return Ok(Attempt::LeftOut(reason)),
+        };
         let sum = view(&second, &sum)?;
         for b in 0..batch {
             for r in 0..m {
@@ -170,11 +181,11 @@ impl Runner<'_> {
                 }
             }
         }
-        Ok(Some(()))
+        Ok(Attempt::Done(()))
     }
 }
 
-/// Checks a large product of integers by Freivalds' test; `None` where the backend refuses it.
+/// Checks a large product of integers by Freivalds' test, where the backend has it.
 ///
 /// # Errors
 /// [`Fault`] if a row is wrong, or the product cannot be run.
@@ -184,16 +195,22 @@ pub fn freivalds(
     types: Types,
     shape: [usize; 3],
     seed: u64,
-) -> Result<Option<()>, Fault> {
+) -> Result<Attempt<()>, Fault> {
     let mut spec = Spec::new("freivalds", "a large product of integers", shape);
+    if types.in_blocks() {
+        return Ok(Attempt::LeftOut("scales of blocks or groups are no integers".into()));
+    }
     spec.types = types.elements;
     let case = spec.case(Values::SmallIntegers(2), seed);
-    let Some(after) = (Runner { adapter, kernel }).run(&case)? else { return Ok(None) };
+    let after = match (Runner { adapter, kernel }).run(&case)? {
+        Attempt::Done(after) => after,
+        Attempt::LeftOut(reason) => return Ok(Attempt::LeftOut(reason)),
+    };
     let found = view(&case, &after)?;
     let report = lapidary_core::oracle::freivalds(&case.problem, &case.operands(), &found, 2, seed)
         .map_err(|error| Fault::new(Tier::Freivalds, error.to_string()))?;
     if report.passed() {
-        Ok(Some(()))
+        Ok(Attempt::Done(()))
     } else {
         Err(Fault::new(Tier::Freivalds, report.to_string()))
     }

@@ -59,6 +59,11 @@ pub struct Metrics {
     pub rerun_differences: u64,
     /// Elements outside C, and inputs, that changed.
     pub broken_canaries: u64,
+    /// Elements that nothing could be said of, because sums of finite numbers may overflow on the way.
+    pub unjudged: u64,
+    /// Executions on small integers compared within the bound: their activation is a smooth one, or
+    /// alpha, beta or the scales are such that products round.
+    pub bounded: u64,
     histogram: Vec<u64>,
 }
 
@@ -74,6 +79,8 @@ struct Published {
     reruns: u64,
     rerun_differences: u64,
     broken_canaries: u64,
+    unjudged: u64,
+    bounded: u64,
 }
 
 impl From<Metrics> for Published {
@@ -88,6 +95,8 @@ impl From<Metrics> for Published {
             reruns: metrics.reruns,
             rerun_differences: metrics.rerun_differences,
             broken_canaries: metrics.broken_canaries,
+            unjudged: metrics.unjudged,
+            bounded: metrics.bounded,
         }
     }
 }
@@ -103,6 +112,8 @@ impl Default for Metrics {
             reruns: 0,
             rerun_differences: 0,
             broken_canaries: 0,
+            unjudged: 0,
+            bounded: 0,
             histogram: vec![0; BUCKETS],
         }
     }
@@ -119,6 +130,8 @@ impl Metrics {
         self.reruns += other.reruns;
         self.rerun_differences += other.rerun_differences;
         self.broken_canaries += other.broken_canaries;
+        self.unjudged += other.unjudged;
+        self.bounded += other.bounded;
         for (sum, count) in self.histogram.iter_mut().zip(&other.histogram) {
             *sum += count;
         }

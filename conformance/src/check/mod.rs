@@ -1,6 +1,7 @@
 //! One case through its tiers.
 
 mod codes;
+mod exact;
 mod metamorphic;
 mod metrics;
 mod oracle;
@@ -10,7 +11,7 @@ use lapidary_core::oracle::Reference;
 use lapidary_core::testing::{Case, Values};
 use lapidary_core::{Activation, AnyMatrixRef, ElementType, Error, KernelChoice};
 
-use crate::adapter::{Adapter, Executed, Expectation, Job, Order, Promises, Refusal};
+use crate::adapter::{Adapter, Executed, Expectation, Job, Order, Outline, Promises, Refusal};
 use crate::spec::{Route, Spec};
 use crate::tier::Tier;
 
@@ -26,9 +27,9 @@ pub use special::{Observation, Place, special_values};
 pub struct Depth {
     /// Tiers to run, of those that a case has.
     pub tiers: Vec<Tier>,
-    /// Whether each execution is repeated in the device's own order.
+    /// Whether an execution is repeated in the device's own order.
     pub rerun: bool,
-    /// Whether each execution is repeated in the adapter's other orders.
+    /// Whether an execution is repeated in the adapter's other orders.
     pub reorder: bool,
 }
 
@@ -47,6 +48,13 @@ impl Depth {
 
     fn has(&self, tier: Tier) -> bool {
         self.tiers.contains(&tier)
+    }
+
+    /// The tier whose execution is repeated: random data, of which sums in another order differ in
+    /// their bits, where it is to be had.
+    fn repeated(&self) -> Tier {
+        let wanted = [Tier::Statistical, Tier::WorstCase];
+        wanted.into_iter().find(|&tier| self.has(tier)).unwrap_or(Tier::Exact)
     }
 }
 
@@ -69,6 +77,53 @@ impl Fault {
     pub(crate) fn of(adapter: &dyn Adapter, error: &Error) -> Self {
         let tier = if adapter.is_finding(error) { Tier::Checks } else { Tier::Acceptance };
         Self::new(tier, error.to_string())
+    }
+}
+
+/// A check of something that not every kernel, type or backend has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::exhaustive_enums, reason = "it was done or it was not")]
+pub enum Attempt<T> {
+    /// What was found.
+    Done(T),
+    /// Why there is nothing to find.
+    LeftOut(String),
+}
+
+/// What a row of such checks found.
+#[derive(Clone, Debug)]
+#[allow(clippy::exhaustive_structs, reason = "three lists")]
+pub struct Findings<T> {
+    /// What was looked at.
+    pub seen: Vec<T>,
+    /// What is wrong, by name.
+    pub faults: Vec<(String, Fault)>,
+    /// Why things were not looked at.
+    pub left_out: Vec<String>,
+}
+
+impl<T> Default for Findings<T> {
+    fn default() -> Self {
+        Self { seen: Vec::new(), faults: Vec::new(), left_out: Vec::new() }
+    }
+}
+
+impl<T> Findings<T> {
+    fn add(&mut self, name: impl FnOnce() -> String, result: Result<Attempt<T>, Fault>) {
+        match result {
+            Ok(Attempt::Done(seen)) => self.seen.push(seen),
+            Ok(Attempt::LeftOut(reason)) => self.left_out.push(reason),
+            Err(fault) => self.faults.push((name(), fault)),
+        }
+    }
+}
+
+/// Why `case` on device tensors is not for this backend or kernel, if it is not.
+fn unsuitable(adapter: &dyn Adapter, kernel: &KernelChoice, case: &Case) -> Option<String> {
+    match adapter.expect(kernel, &case.into(), Route::Device) {
+        Expectation::Runs => None,
+        Expectation::Refused(refusal) => Some(refusal.name().to_owned()),
+        Expectation::Skipped(reason) => Some(reason),
     }
 }
 
@@ -98,6 +153,18 @@ pub struct Outcome {
     pub passes: Vec<&'static str>,
     /// Errors, repetitions, canaries.
     pub metrics: Metrics,
+}
+
+impl Outcome {
+    /// Not run, for this reason.
+    pub(crate) fn skipped(reason: String) -> Self {
+        Self {
+            verdict: Verdict::Skipped(reason),
+            kernel: None,
+            passes: Vec::new(),
+            metrics: Metrics::default(),
+        }
+    }
 }
 
 /// Largest integer in exact data: every type has it, and sums stay below 2²⁴ up to K = 2¹⁸.
@@ -141,7 +208,7 @@ struct Run<'r> {
 impl Run<'_> {
     fn tiers(&mut self, seed: u64) -> Result<Option<Verdict>, Fault> {
         let case = self.spec.case(Values::SmallIntegers(SMALL), seed);
-        match self.adapter.expect(&self.kernel, &case, self.spec.route) {
+        match self.adapter.expect(&self.kernel, &Outline::from(&case), self.spec.route) {
             Expectation::Runs => {}
             Expectation::Skipped(reason) => return Ok(Some(Verdict::Skipped(reason))),
             Expectation::Refused(refusal) => return self.refused(&case, refusal).map(Some),
@@ -185,14 +252,17 @@ impl Run<'_> {
         let found = view(&case, &executed.c)?;
         // Activations other than these are not exact, whatever the data.
         let exact = tier == Tier::Exact
-            && matches!(case.problem.activation, Activation::None | Activation::Relu);
+            && matches!(case.problem.activation, Activation::None | Activation::Relu)
+            && exact::is_exact(&case.problem, &reference);
+        self.metrics.bounded += u64::from(tier == Tier::Exact && !exact);
         let comparison =
             if exact { reference.compare_exact(&found) } else { reference.compare(&found) };
+        self.metrics.unjudged += comparison.unjudged as u64;
         self.metrics.record(tier, &reference, &case.problem, &found, self.spec);
         if !comparison.passed() {
             return Err(Fault::new(tier, comparison.to_string()));
         }
-        if !self.depth.has(Tier::Determinism) {
+        if !self.depth.has(Tier::Determinism) || tier != self.depth.repeated() {
             return Ok(());
         }
         let mut orders = Vec::new();

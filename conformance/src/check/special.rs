@@ -4,8 +4,8 @@ use lapidary_core::testing::{Case, Values};
 use lapidary_core::{Activation, ElementType, KernelChoice, element};
 use serde::{Deserialize, Serialize};
 
-use super::{Fault, poison, reference, shorten, view};
-use crate::adapter::{Adapter, Expectation, Job, Types};
+use super::{Attempt, Fault, Findings, poison, reference, shorten, unsuitable, view};
+use crate::adapter::{Adapter, Job, Types};
 use crate::spec::{Route, Spec};
 use crate::tier::Tier;
 
@@ -122,17 +122,20 @@ fn codes(element: ElementType) -> Vec<(&'static str, u64)> {
 /// reaches must be what the oracle says: always for finite numbers, and for others where the backend
 /// promises it.
 ///
-/// # Errors
-/// The first cell that breaks a promise, with its name.
+/// The sign of a zero is shown and never required: it depends on whether absent terms of the epilogue are
+/// added as zeros, of which BLAS says nothing.
 pub fn special_values(
     adapter: &dyn Adapter,
     kernel: KernelChoice,
     types: Types,
     activation: Activation,
-) -> (Vec<Observation>, Vec<(String, Fault)>) {
-    let (mut observations, mut faults) = (Vec::new(), Vec::new());
+) -> Findings<Observation> {
+    let mut findings = Findings::default();
     for place in Place::ALL {
-        let Some(mut problem) = problem(types, place, adapter.has_scales()) else { continue };
+        let Some(mut problem) = problem(types, place, adapter.has_scales()) else {
+            findings.left_out.push(format!("no {} with these types", place.name()));
+            continue;
+        };
         problem.activation = activation;
         let element = match place {
             Place::A => types.elements[0],
@@ -143,16 +146,10 @@ pub fn special_values(
         };
         for (name, code) in codes(element) {
             let cell = Cell { adapter, kernel, spec: &problem, place, name };
-            match cell.run(code) {
-                Ok(Some(observation)) => observations.push(observation),
-                Ok(None) => {}
-                Err(fault) => {
-                    faults.push((format!("{name} in {} {}", place.name(), problem), fault));
-                }
-            }
+            findings.add(|| format!("{name} in {} {problem}", place.name()), cell.run(code));
         }
     }
-    (observations, faults)
+    findings
 }
 
 /// The problem for a place, if these types have that place.
@@ -172,9 +169,7 @@ fn problem(types: Types, place: Place, has_scales: bool) -> Option<Spec> {
     if scales && !has_scales {
         return None;
     }
-    let mut layouts = spec.case(Values::SmallIntegers(1), 0).problem;
-    layouts.row_scale = spec.row_scale;
-    layouts.validate().is_ok().then_some(spec)
+    spec.laid_out().is_ok().then_some(spec)
 }
 
 struct Cell<'s> {
@@ -186,11 +181,10 @@ struct Cell<'s> {
 }
 
 impl Cell<'_> {
-    fn run(&self, code: u64) -> Result<Option<Observation>, Fault> {
+    fn run(&self, code: u64) -> Result<Attempt<Observation>, Fault> {
         let mut case = self.base();
-        match self.adapter.expect(&self.kernel, &case, Route::Device) {
-            Expectation::Runs => {}
-            Expectation::Refused(_) | Expectation::Skipped(_) => return Ok(None),
+        if let Some(reason) = unsuitable(self.adapter, &self.kernel, &case) {
+            return Ok(Attempt::LeftOut(reason));
         }
         let clean = self.execute(&mut case.clone())?;
         self.put(&mut case, code);
@@ -221,15 +215,21 @@ impl Cell<'_> {
         if !comparison.passed() {
             return Err(Fault::new(Tier::SpecialValues, comparison.to_string()));
         }
-        let finite = self.element_is_finite(code);
-        let mut as_ieee = strict.compare(&found).passed();
-        if self.name == "-0" || self.name.contains("subnormal") {
+        let (as_ieee, required) = if self.name == "-0" || self.name.contains("subnormal") {
             // The bound covers these; what is of interest is whether the very number comes out.
-            as_ieee = reached.iter().all(|(value, expected)| {
+            let same = |(value, expected): &(f64, f64)| {
                 *value == super::metrics::round(case.problem.c, *expected)
-            });
+            };
+            (reached.iter().all(same), self.name == "-0" || promises.subnormals)
+        } else {
+            let required = promises.non_finite || self.element_is_finite(code);
+            (strict.compare(&found).passed(), required)
+        };
+        let seen = describe(&reached);
+        if required && !as_ieee {
+            return Err(Fault::new(Tier::SpecialValues, format!("became {seen}")));
         }
-        Ok(Some(Observation {
+        Ok(Attempt::Done(Observation {
             kernel: self.kernel.name(),
             types: match self.spec.activation {
                 Activation::None => self.spec.type_name(),
@@ -237,9 +237,9 @@ impl Cell<'_> {
             },
             place: self.place,
             value: self.name.to_owned(),
-            found: describe(&reached),
+            found: seen,
             as_ieee,
-            required: finite && promises.subnormals || promises.non_finite,
+            required,
         }))
     }
 

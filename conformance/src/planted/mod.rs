@@ -235,13 +235,14 @@ fn hunt(adapter: &dyn Adapter, bug: &Bug) -> Result<Kill, PlantError> {
     let types = bug.types();
     if fault.is_none() && bug.expected == Tier::SpecialValues {
         fault = check::special_values(adapter, kernel, types, spec.activation)
-            .1
+            .faults
             .into_iter()
             .next()
             .map(|(_, fault)| fault);
     }
     if fault.is_none() && bug.expected == Tier::Codes {
-        fault = check::codes(adapter, kernel, types).1.into_iter().next().map(|(_, fault)| fault);
+        fault =
+            check::codes(adapter, kernel, types).faults.into_iter().next().map(|(_, fault)| fault);
     }
     Ok(Kill::new(bug, fault, passes_bound(adapter, kernel, spec)))
 }
@@ -256,7 +257,7 @@ fn passes_bound(adapter: &dyn Adapter, kernel: KernelChoice, shows: &Spec) -> Op
     let mut case = spec.case(Values::Uniform, 3);
     case.c.fill(0.0);
     let promises = Promises { ..adapter.promises() };
-    if !matches!(adapter.expect(&kernel, &case, Route::Device), Expectation::Runs) {
+    if !matches!(adapter.expect(&kernel, &(&case).into(), Route::Device), Expectation::Runs) {
         return None;
     }
     let Ok(reference) = check::reference(Tier::WorstCase, &case, promises) else {

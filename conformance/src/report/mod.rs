@@ -105,6 +105,9 @@ pub struct BackendReport {
     pub relations: BTreeMap<String, usize>,
     /// Large products checked by Freivalds' test.
     pub large: usize,
+    /// Special values, codes, related and large products that some types, kernels or the backend do
+    /// not have, by tier and reason.
+    pub left_out: BTreeMap<String, usize>,
     /// Everything that went wrong.
     pub failures: Vec<FailureReport>,
     /// Seconds it took.
@@ -223,20 +226,10 @@ impl FailureReport {
     ) -> Self {
         let kernel = item.kernel.name();
         let case = item.spec.name.clone();
-        // Special values, codes and relations have no case of their own: the tier is run again.
-        let which = match fault.tier {
-            Tier::Oracle
-            | Tier::SpecialValues
-            | Tier::Codes
-            | Tier::Metamorphic
-            | Tier::Freivalds => {
-                format!("--tier {}", fault.tier.name())
-            }
-            // A quotation mark ends a shell's quotation.
-            _ => format!("--filter '{}'", format!("{case} {kernel}").replace('\'', r"'\''")),
-        };
+        // A quotation mark ends a shell's quotation.
+        let which = format!("{case} {kernel}").replace('\'', r"'\''");
         let replay = format!(
-            "lapidary conformance --backend {} --{} --seed {} {which}{}",
+            "lapidary conformance --backend {} --{} --seed {} --filter '{which}'{}",
             adapter.name(),
             options.mode.name(),
             options.seed,

@@ -243,6 +243,19 @@ fn summary(backend: &BackendReport) -> Vec<String> {
         reasons(&backend.relations),
         backend.large
     ));
+    if !backend.left_out.is_empty() {
+        lines.push(format!("left out: {}", reasons(&backend.left_out)));
+    }
+    let metrics = &total.metrics;
+    if metrics.bounded > 0 {
+        lines.push(format!(
+            "exact tier: {} executions within the bound only (smooth activations; factors whose \
+             products round)",
+            metrics.bounded
+        ));
+    }
+    lines
+        .push(format!("elements compared: {}; not judged: {}", metrics.elements, metrics.unjudged));
     lines
 }
 

@@ -2,7 +2,7 @@
 
 use super::stored::{Arrangement, Stored};
 use crate::element::{self, ElementType};
-use crate::error::Operand;
+use crate::error::{Error, Operand};
 use crate::layout::Shape;
 use crate::operands::Operands;
 use crate::problem::{Problem, SCALES};
@@ -115,7 +115,15 @@ impl Case {
         Self::build(self.problem, self.values, self.seed, [a, b, c])
     }
 
-    fn build(mut problem: Problem, values: Values, seed: u64, [a, b, c]: [Arrangement; 3]) -> Self {
+    /// As [`new`](Self::new) and [`arranged`](Self::arranged) together, without making dense operands
+    /// first.
+    #[must_use]
+    pub fn build(
+        mut problem: Problem,
+        values: Values,
+        seed: u64,
+        [a, b, c]: [Arrangement; 3],
+    ) -> Self {
         let stored = |element: ElementType, shape: Shape, arrangement: Arrangement, salt: u64| {
             let mut random = Random::new(seed ^ salt);
             Stored::new(element, shape, arrangement, |_, _, _| values.next(element, &mut random))
@@ -162,6 +170,42 @@ impl Case {
         }
     }
 
+    /// What [`build`](Self::build) would make of a problem, without making it: the problem in its
+    /// layouts, and the bytes of all operands, canaries included.
+    ///
+    /// # Errors
+    /// [`Error::LimitExceeded`] if an operand's storage is larger than any allocation may be, otherwise
+    /// what [`Problem::validate`] finds.
+    pub fn layouts(
+        mut problem: Problem,
+        arrangements: [Arrangement; 3],
+    ) -> Result<(Problem, u128), Error> {
+        let [a, b, c] = arrangements;
+        let mut total = 0;
+        let mut add = |what, element: ElementType, len: u128| {
+            let (requested, limit) =
+                ((len * element.bits() as u128).div_ceil(8), isize::MAX as u128);
+            if requested > limit {
+                return Err(Error::LimitExceeded { what, requested, limit });
+            }
+            total += requested;
+            Ok(())
+        };
+        let mut place = |what, element, shape, arrangement: Arrangement| {
+            let (place, len) = arrangement.place_for(element, shape);
+            add(what, element, len as u128).map(|()| place.layout)
+        };
+        problem.a_layout = place("bytes of A's storage", problem.a, problem.a_shape(), a)?;
+        problem.b_layout = place("bytes of B's storage", problem.b, problem.b_shape(), b)?;
+        problem.c_layout = place("bytes of C's storage", problem.c, problem.c_shape(), c)?;
+        add("bytes of the bias", problem.bias_element(), problem.n as u128)?;
+        for (operand, element) in SCALES {
+            add("bytes of scales", element, problem.scale_count(operand) as u128)?;
+        }
+        problem.validate()?;
+        Ok((problem, total))
+    }
+
     /// Makes every scale of a block or group 1.
     pub fn fill_block_scales(&mut self) {
         // 2⁰ in e8m0.
@@ -200,5 +244,64 @@ impl Case {
                 operands.group_scales(AnyVectorRef::new(&self.b_group_scales, ElementType::F32));
         }
         operands
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layouts_are_those_that_operands_get_and_take_as_many_bytes() {
+        let arrangements = Arrangement::OUTPUTS;
+        for (index, &c) in arrangements.iter().enumerate() {
+            let turned = |by: usize| arrangements[(index + by) % arrangements.len()];
+            for (batch, b) in [(1, ElementType::F32), (3, ElementType::I4)] {
+                let problem = Problem::new(5, 7, 64)
+                    .batch(batch)
+                    .factors(ElementType::F32, b)
+                    .b_group((b == ElementType::I4).then_some(32))
+                    .bias(true)
+                    .row_scale(true);
+                let arranged = [turned(1), turned(4), c];
+                let (laid_out, bytes) =
+                    Case::layouts(problem.clone(), arranged).expect("it is a valid problem");
+                let case = Case::build(problem, Values::SmallIntegers(1), 1, arranged);
+                assert_eq!(case.problem, laid_out, "{arranged:?}");
+                let vectors = [&case.bias, &case.row_scale, &case.b_group_scales];
+                let stored: usize =
+                    [&case.a, &case.b, &case.c].iter().map(|x| x.bytes().len()).sum();
+                let vectors: usize = vectors.iter().map(|x| x.len()).sum();
+                assert_eq!(bytes, (stored + vectors) as u128, "{arranged:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn sizes_past_any_storage_are_errors_and_nothing_overflows() {
+        let sizes = [0, 1, 2, 1 << 31, isize::MAX as usize / 2, isize::MAX as usize, usize::MAX];
+        let triples = sizes.iter().flat_map(|&m| sizes.map(|n| sizes.map(|k| [m, n, k]))).flatten();
+        for [m, n, k] in triples {
+            for arrangement in Arrangement::INPUTS {
+                for (batch, b) in
+                    [(0, ElementType::F32), (1, ElementType::I4), (usize::MAX, ElementType::I8)]
+                {
+                    let problem = Problem::new(m, n, k).batch(batch).factors(ElementType::F32, b);
+                    if let Ok((_, bytes)) = Case::layouts(problem, [arrangement; 3]) {
+                        // Every operand is one that could be allocated, by its size at least.
+                        let largest = 4 * isize::MAX as u128;
+                        assert!(bytes <= largest, "{m}x{n}x{k} {arrangement:?}: {bytes}");
+                    }
+                }
+            }
+        }
+        let huge = Problem::new(100_000, 100_000, 100_000);
+        let (_, bytes) = Case::layouts(huge, [Arrangement::Dense; 3]).expect("it is addressable");
+        assert_eq!(bytes, 120_000_000_000 + 400_000);
+        let past = Problem::new(1 << 40, 1 << 40, 1);
+        assert!(matches!(
+            Case::layouts(past, [Arrangement::Spread; 3]),
+            Err(Error::LimitExceeded { what: "bytes of C's storage", .. })
+        ));
     }
 }

@@ -79,7 +79,7 @@ impl Arrangement {
             other => other,
         };
         let (place, _) = arrangement.place(shape);
-        let even = |stride: isize| if stride == 1 { 1 } else { stride + stride % 2 };
+        let even = |stride: isize| if stride == 1 { 1 } else { stride.saturating_add(stride % 2) };
         let Layout { row_stride, col_stride, .. } = place.layout;
         let (mut row_stride, mut col_stride) = (even(row_stride), even(col_stride));
         if col_stride == 1 && row_stride == 1 {
@@ -92,8 +92,8 @@ impl Arrangement {
         }
         let matrix = Layout { row_stride, col_stride, batch_stride: 0 };
         let one = matrix.extent(Shape { batch: 1, ..shape });
-        let reach = one.map_or(0, |extent| (extent.max - extent.min) as isize + 1);
-        let layout = Layout { batch_stride: even(reach + 1), ..matrix };
+        let span = one.map_or(0, |extent| extent.max.saturating_sub(extent.min).saturating_add(1));
+        let layout = Layout { batch_stride: even(stride(span.saturating_add(1))), ..matrix };
         let margin = match self {
             Self::Dense => 0,
             Self::Aligned => ALIGNMENT,
@@ -102,47 +102,57 @@ impl Arrangement {
         match layout.extent(shape) {
             None => (Placement { offset: margin, shape, layout }, 2 * margin),
             Some(extent) => {
-                let first = margin + extent.min.unsigned_abs() as usize;
-                let offset = first + first % 2;
-                let len = (offset + extent.max as usize + 1).next_multiple_of(2) + margin;
+                let offset = even_up(length(margin as u128 + extent.min.unsigned_abs()));
+                let last = (offset as u128).saturating_add(extent.max.unsigned_abs());
+                let len = even_up(length(last.saturating_add(1))).saturating_add(margin);
                 (Placement { offset, shape, layout }, self.rounded(len))
             }
         }
     }
 
     /// Where a matrix of `shape` lies in a storage made for it, and how long that storage is.
+    ///
+    /// Strides saturate past the range of `isize`, and so does the length then: there is no storage of
+    /// such a size.
     #[must_use]
     pub fn place(self, shape: Shape) -> (Placement, usize) {
         let Shape { rows, cols, .. } = shape;
+        // Elements of `lines` lines, `pitch` apart, and `more`.
+        let lines = |lines: usize, pitch: i128, more: i128| {
+            stride((lines as i128).saturating_mul(pitch).saturating_add(more))
+        };
         let padded = |rows: usize, cols: usize| Layout {
-            row_stride: cols as isize + 3,
+            row_stride: stride(cols as i128 + 3),
             col_stride: 1,
-            batch_stride: (rows * (cols + 3) + 2) as isize,
+            batch_stride: lines(rows, cols as i128 + 3, 2),
         };
         let layout = match self {
             Self::Dense | Self::RowMajor => Layout::row_major(rows, cols),
             Self::ColMajor => Layout::col_major(rows, cols),
             Self::Padded => padded(rows, cols),
             Self::PaddedColMajor => padded(cols, rows).transposed(),
-            Self::Spread => Layout {
-                row_stride: 2 * cols as isize + 1,
-                col_stride: 2,
-                batch_stride: (rows * (2 * cols + 1)) as isize,
-            },
+            Self::Spread => {
+                let pitch = 2 * cols as i128 + 1;
+                Layout {
+                    row_stride: stride(pitch),
+                    col_stride: 2,
+                    batch_stride: lines(rows, pitch, 0),
+                }
+            }
             Self::ReversedRows => {
-                Layout { row_stride: -(cols as isize), ..Layout::row_major(rows, cols) }
+                Layout { row_stride: -stride(cols as i128), ..Layout::row_major(rows, cols) }
             }
             Self::ReversedCols => Layout { col_stride: -1, ..Layout::row_major(rows, cols) },
             Self::Aligned => {
-                let pitch = (cols + 1).next_multiple_of(ALIGNMENT);
+                let pitch = (cols as u128 + 1).next_multiple_of(ALIGNMENT as u128) as i128;
                 Layout {
-                    row_stride: pitch as isize,
+                    row_stride: stride(pitch),
                     col_stride: 1,
-                    batch_stride: (rows * pitch + ALIGNMENT) as isize,
+                    batch_stride: lines(rows, pitch, ALIGNMENT as i128),
                 }
             }
             Self::RepeatedRow => {
-                Layout { row_stride: 0, col_stride: 1, batch_stride: cols as isize }
+                Layout { row_stride: 0, col_stride: 1, batch_stride: stride(cols as i128) }
             }
         };
         let margin = match self {
@@ -153,17 +163,35 @@ impl Arrangement {
         match layout.extent(shape) {
             None => (Placement { offset: margin, shape, layout }, 2 * margin),
             Some(extent) => {
-                let offset = margin + extent.min.unsigned_abs() as usize;
-                let len = offset + extent.max as usize + 1 + margin;
-                (Placement { offset, shape, layout }, self.rounded(len))
+                let offset = margin as u128 + extent.min.unsigned_abs();
+                let len = offset.saturating_add(extent.max.unsigned_abs() + 1 + margin as u128);
+                (Placement { offset: length(offset), shape, layout }, self.rounded(length(len)))
             }
         }
     }
 
     /// The length of a storage that needs `len` elements.
     fn rounded(self, len: usize) -> usize {
-        if self == Self::Aligned { len.next_multiple_of(ALIGNMENT) } else { len }
+        match self {
+            Self::Aligned => len.checked_next_multiple_of(ALIGNMENT).unwrap_or(usize::MAX),
+            _ => len,
+        }
     }
+}
+
+/// A stride in elements, the largest there is past the range of `isize`.
+fn stride(elements: i128) -> isize {
+    isize::try_from(elements).unwrap_or(isize::MAX)
+}
+
+/// A number of elements, the largest there is past the range of `usize`.
+fn length(elements: u128) -> usize {
+    usize::try_from(elements).unwrap_or(usize::MAX)
+}
+
+/// The next even number; the largest number of all stays.
+fn even_up(elements: usize) -> usize {
+    elements.saturating_add(elements % 2)
 }
 
 /// A matrix in a storage of its own, aligned to 8 bytes, with canaries wherever it is not.
@@ -179,6 +207,10 @@ impl Stored {
     /// A matrix whose element at (batch, row, column) is `value(batch, row, column)`, rounded.
     ///
     /// Elements that share a place (stride 0) get the value of the last.
+    ///
+    /// # Panics
+    /// If there is no memory of that size: [`Case::layouts`](super::Case::layouts) tells how much a
+    /// problem's operands take before they are made.
     #[must_use]
     pub fn new(
         element: ElementType,

@@ -1,0 +1,65 @@
+//! The kernels that the WGSL backend has, as a list.
+
+use lapidary_core::policy::{KernelConfig, ScalarFma, SingleBuffer, SoftwareDoubleBuffer};
+use lapidary_core::{ElementType, KernelChoice};
+use lapidary_wgsl::{DeviceLimits, decide};
+
+use crate::adapter::Types;
+
+/// Every kernel for these types on a device with these limits, the backend's own choice first.
+pub(crate) fn kernels_for(types: Types, limits: &DeviceLimits) -> Vec<KernelChoice> {
+    let [operand, weights, _] = types.elements;
+    let mut all = vec![KernelChoice::Auto];
+    all.extend(KernelChoice::all_steps(operand));
+    all.push(KernelChoice::Skinny);
+    if operand == ElementType::F32 && weights == operand {
+        all.extend(wide_policies());
+    }
+    let mut blocks = match operand.accumulator() {
+        ElementType::I32 if weights == ElementType::I4 => decide::integer_blocks().to_vec(),
+        ElementType::I32 => [decide::integer_blocks(), decide::dot4_blocks()].concat(),
+        _ => decide::float_blocks().to_vec(),
+    };
+    // They take a software device seconds to compile: all of them are met by one type, and one by
+    // each of the others.
+    let met_by_all = operand == weights && matches!(operand, ElementType::F32 | ElementType::I8);
+    if limits.software && !met_by_all {
+        blocks.truncate(1);
+    }
+    if limits.cooperative && operand == ElementType::F16 && !types.groups {
+        blocks.extend(decide::cooperative_blocks());
+    }
+    all.extend(blocks.iter().map(|block| KernelChoice::Policy(block.config)));
+    // Few enough that workgroups get parts of several blocks, and blocks parts of several ones.
+    if types.elements == [ElementType::F32; 3] {
+        let config = decide::float_blocks()[4].config;
+        all.push(KernelChoice::StreamK { config, workgroups: 5 });
+    }
+    all
+}
+
+/// Pairs of policies with loads of several elements, besides step 7's own.
+fn wide_policies() -> [KernelChoice; 2] {
+    [
+        KernelChoice::Policy(KernelConfig::of::<SingleBuffer<64, 64, 16, 4>, ScalarFma<4, 4>>()),
+        KernelChoice::Policy(KernelConfig::of::<
+            SoftwareDoubleBuffer<64, 64, 16, 2>,
+            ScalarFma<4, 4>,
+        >()),
+    ]
+}
+
+/// Names of the kernels of a device with these elements and limits, as plans report them.
+pub(super) fn names(elements: &[ElementType], limits: &DeviceLimits) -> Vec<String> {
+    let mut names: Vec<String> = [ElementType::F32, ElementType::F16, ElementType::I8]
+        .into_iter()
+        .filter(|operand| elements.contains(operand))
+        .flat_map(|operand| kernels_for(Types::of(operand, operand, operand.accumulator()), limits))
+        .filter(|kernel| !matches!(kernel, KernelChoice::Auto | KernelChoice::Skinny))
+        .map(KernelChoice::name)
+        .collect();
+    names.extend(["epilogue_only", "skinny along*", "skinny across*"].map(str::to_owned));
+    names.sort();
+    names.dedup();
+    names
+}

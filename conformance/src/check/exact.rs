@@ -1,0 +1,97 @@
+//! Whether a product of small integers comes out exact in floats, whatever the order of its sums.
+
+use lapidary_core::oracle::Reference;
+use lapidary_core::{ElementType, Problem};
+
+/// Whether nothing rounds before the conversion to the output type.
+///
+/// With A, B, C and the bias integers and scales from ½ to 2, every intermediate result is a multiple
+/// of a power of two, g: the lowest bits of alpha, beta and the scales say of which. A float of unit
+/// roundoff u holds every multiple of g up to g / u. Alpha 0.1 has its lowest bit at 2⁻⁵⁵, so its
+/// products round; so do sums that are too large, and multiples of a g that is subnormal.
+///
+/// Intermediate results are below the largest gauge over the product of the smallest scales, as a scale
+/// may make the result smaller than what it is applied to.
+pub(super) fn is_exact(problem: &Problem, reference: &Reference) -> bool {
+    let arithmetic = match problem.accumulator() {
+        _ if problem.c == ElementType::I32 => return true,
+        ElementType::I32 => ElementType::F32,
+        float => float,
+    };
+    // The smallest scales: ½ of rows, columns and groups, and of blocks for either factor.
+    let halvings = [
+        problem.row_scale,
+        problem.col_scale,
+        problem.b_group.is_some(),
+        problem.block_scales,
+        problem.block_scales,
+    ];
+    let smallest_scale =
+        halvings.iter().filter(|&&scaled| scaled).fold(1.0, |scale, _| scale / 2.0);
+    let mut step = if problem.bias { 1.0 } else { f64::INFINITY };
+    if problem.reads_factors() {
+        step = step.min(lowest_bit(problem.alpha)).min(lowest_bit(problem.alpha) * smallest_scale);
+    }
+    if problem.reads_c() {
+        step = step.min(lowest_bit(problem.beta));
+    }
+    let gauge = reference.gauges().iter().fold(0.0f64, |largest, &gauge| largest.max(gauge));
+    let largest = gauge / smallest_scale;
+    largest <= arithmetic.max_finite()
+        && step >= arithmetic.min_normal()
+        && largest <= step / arithmetic.unit_roundoff()
+}
+
+/// The value of the lowest bit that is set in `x`; infinity for 0, which needs none.
+fn lowest_bit(x: f64) -> f64 {
+    if x == 0.0 || !x.is_finite() {
+        return if x == 0.0 { f64::INFINITY } else { 0.0 };
+    }
+    let bits = x.to_bits();
+    let fraction = (bits & ((1 << 52) - 1)) | (u64::from(x.abs() >= f64::MIN_POSITIVE) << 52);
+    let exponent = ((bits >> 52) & 0x7ff).max(1) as i32 - 1075;
+    match exponent + fraction.trailing_zeros() as i32 {
+        normal @ -1022.. => f64::from_bits(((normal + 1023) as u64) << 52),
+        subnormal => f64::from_bits(1 << (subnormal + 1074)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lapidary_core::testing::{Case, Values};
+
+    use super::*;
+
+    #[test]
+    fn the_lowest_bit_divides_the_number_into_an_odd_integer() {
+        for x in [1.0, -1.5, 0.1, 1e38, 2f64.powi(-140), f64::MIN_POSITIVE, 5e-324, f64::MAX] {
+            let quotient = x / lowest_bit(x);
+            assert_eq!((quotient.fract(), (quotient / 2.0).fract().abs()), (0.0, 0.5), "{x:e}");
+        }
+        assert_eq!((lowest_bit(0.0), lowest_bit(f64::NAN)), (f64::INFINITY, 0.0));
+    }
+
+    fn exact(change: impl Fn(Problem) -> Problem) -> bool {
+        let case = Case::new(change(Problem::new(5, 6, 70)), Values::SmallIntegers(4), 1);
+        let reference = lapidary_core::oracle::reference(&case.problem, &case.operands());
+        is_exact(&case.problem, &reference.expect("a valid problem"))
+    }
+
+    #[test]
+    fn factors_that_make_products_round_are_told_from_those_that_do_not() {
+        for (alpha, beta) in [(1.0, 0.0), (0.5, -1.5), (2f64.powi(100), 0.0), (0.0, 3.0)] {
+            assert!(exact(|p| p.alpha(alpha).beta(beta)), "{alpha} {beta}");
+        }
+        for (alpha, beta) in
+            [(0.1, 0.0), (1.0, 0.1), (1e38, 0.0), (2f64.powi(-140), 0.0), (1.0, 2f64.powi(30))]
+        {
+            assert!(!exact(|p| p.alpha(alpha).beta(beta)), "{alpha} {beta}");
+        }
+        let f64s = |p: Problem| p.elements(ElementType::F64, ElementType::F64);
+        assert!(exact(|p| f64s(p).beta(2f64.powi(30))), "f64 holds more");
+        assert!(!exact(|p| f64s(p).alpha(0.1)));
+        assert!(exact(|p| p.row_scale(true).col_scale(true).alpha(-2.0)));
+        let integers = |p: Problem| p.elements(ElementType::I8, ElementType::I32);
+        assert!(exact(|p| integers(p).alpha(1e9)), "integers wrap, and never round");
+    }
+}
