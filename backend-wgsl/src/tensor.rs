@@ -59,8 +59,8 @@ fn bound_bytes(element: ElementType, len: usize) -> Option<u64> {
     bits_of(element, len)?.div_ceil(8).checked_next_multiple_of(4)
 }
 
-/// Of the elements that share bytes only i4 has a shader here.
-fn refuse_packed(element: ElementType) -> Result<(), Error> {
+/// Refuses f4e2m1: of the types whose elements share bytes, i4 alone has a shader here.
+fn refuse_f4(element: ElementType) -> Result<(), Error> {
     if !element.is_packed() || element == ElementType::I4 {
         return Ok(());
     }
@@ -79,14 +79,14 @@ impl WgslTensor {
     /// # Errors
     /// [`Error::LimitExceeded`] if the elements, rounded up to whole 32-bit words, reach past the
     /// buffer's end; [`Error::UnsupportedView`] if `byte_offset` is not a multiple of 4 or the usage
-    /// is missing; [`Error::ElementTypeUnavailable`] for types of less than a byte but i4.
+    /// is missing; [`Error::ElementTypeUnavailable`] for f4e2m1.
     pub fn from_buffer(
         buffer: wgpu::Buffer,
         byte_offset: u64,
         element: ElementType,
         len: usize,
     ) -> Result<Self, Error> {
-        refuse_packed(element)?;
+        refuse_f4(element)?;
         if !byte_offset.is_multiple_of(4) {
             return Err(Error::UnsupportedView {
                 reason: format!("a tensor starts at a multiple of 4 bytes, not at {byte_offset}"),
@@ -145,7 +145,7 @@ impl Wgsl {
     /// [`Error::PartialElement`], and as [`Backend::alloc`](lapidary_core::Backend::alloc) and
     /// [`Backend::upload`](lapidary_core::Backend::upload).
     pub fn tensor(&self, element: ElementType, bytes: &[u8]) -> Result<WgslTensor, Error> {
-        refuse_packed(element)?;
+        refuse_f4(element)?;
         if !bytes.len().is_multiple_of(element.size()) {
             return Err(Error::PartialElement { bytes: bytes.len(), element });
         }
@@ -182,7 +182,7 @@ impl Wgsl {
 
     /// Bytes of a buffer for a tensor.
     fn tensor_bytes(&self, element: ElementType, len: usize) -> Result<u64, Error> {
-        refuse_packed(element)?;
+        refuse_f4(element)?;
         let limit = self.inner.limits.buffer_bytes;
         match allocated_bytes(element, len) {
             Some(bytes) if bytes <= limit => Ok(bytes),
@@ -434,11 +434,11 @@ mod tests {
     fn of_the_types_that_share_bytes_only_i4_has_tensors() {
         for element in ElementType::ALL {
             let refused = matches!(
-                refuse_packed(element),
+                refuse_f4(element),
                 Err(Error::ElementTypeUnavailable { element: found, .. }) if found == element
             );
-            let packed = element == ElementType::F4E2M1;
-            assert_eq!(refused, packed, "{element}");
+            let undecoded = element.is_packed() && element != ElementType::I4;
+            assert_eq!(refused, undecoded, "{element}");
         }
     }
 }

@@ -77,6 +77,26 @@ fn a_tensor_is_made_of_its_elements() {
         Err(Error::PartialElement { bytes: 6, element: ElementType::F32 }) => {}
         other => panic!("{other:?}"),
     }
-    assert!(device.tensor(ElementType::I4, &[0; 6]).is_err());
+    match device.tensor(ElementType::F4E2M1, &[0; 6]) {
+        Err(Error::ElementTypeUnavailable { element: ElementType::F4E2M1, .. }) => {}
+        other => panic!("{other:?}"),
+    }
     block_on(device.sync()).expect("alive");
+}
+
+/// Two i4 share a byte, the one with the even index in its low half.
+#[test]
+fn a_tensor_of_i4_has_two_elements_a_byte() {
+    let Some(device) = common::device() else { return };
+    let bytes = [0x10, 0x32, 0x54, 0x76, 0x98, 0xba];
+    let tensor = device.tensor(ElementType::I4, &bytes).expect("allocates");
+    assert_eq!((tensor.element(), tensor.len()), (ElementType::I4, 12));
+    assert_eq!(common::download(device, &tensor), bytes);
+    // From the third byte on, which is inside a word: the others stay.
+    device.upload(&tensor, 4, &[0xfe, 0xdc]).expect("uploads");
+    assert_eq!(common::download(device, &tensor), [0x10, 0x32, 0xfe, 0xdc, 0x98, 0xba]);
+    match device.upload(&tensor, 3, &[0]) {
+        Err(Error::PackedView { element: ElementType::I4, value: 3, .. }) => {}
+        other => panic!("{other:?}"),
+    }
 }

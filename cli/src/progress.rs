@@ -1,13 +1,18 @@
-//! Progress bars on standard error: only on a terminal, and only for work that takes long enough to
-//! wonder about.
+//! Progress on standard error, only for work that takes long enough to wonder about: bars on a terminal,
+//! a line now and then where it goes to a file.
 
 use std::borrow::Cow;
+use std::io::{IsTerminal, Write, stderr};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Work that ends sooner shows no bar.
 const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Time between two lines where there is no terminal.
+const BETWEEN_LINES: Duration = Duration::from_secs(30);
 
 /// Files larger than this show a bar while they are read.
 const LARGE_FILE: u64 = 256 << 20;
@@ -26,6 +31,9 @@ pub(crate) fn reading(total: u64) -> ProgressBar {
 pub(crate) struct Parts {
     bar: ProgressBar,
     start: Instant,
+    is_terminal: bool,
+    /// Lines written where there is no terminal.
+    lines: AtomicU64,
 }
 
 impl Parts {
@@ -34,7 +42,12 @@ impl Parts {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         bar.set_style(style("{prefix:8} {bar:40} {percent} % {eta}"));
         bar.set_prefix(label);
-        Self { bar, start: Instant::now() }
+        Self {
+            bar,
+            start: Instant::now(),
+            is_terminal: stderr().is_terminal(),
+            lines: AtomicU64::new(0),
+        }
     }
 
     /// Says that `done` of `total` parts are finished.
@@ -44,6 +57,18 @@ impl Parts {
         }
         self.bar.set_length(total);
         self.bar.set_position(done);
+        if !self.is_terminal {
+            self.line(done, total);
+        }
+    }
+
+    /// Writes a line if it is time for one; threads that come together write one.
+    fn line(&self, done: u64, total: u64) {
+        let due = self.start.elapsed().as_secs() / BETWEEN_LINES.as_secs();
+        if due > self.lines.fetch_max(due, Ordering::Relaxed) {
+            // Progress that cannot be told is no reason to stop.
+            let _ = writeln!(stderr(), "{}: {done} of {total}", self.bar.prefix());
+        }
     }
 }
 

@@ -8,10 +8,10 @@
 use std::collections::HashSet;
 
 use lapidary_core::random::Random;
-use lapidary_core::testing::{Arrangement, Values};
+use lapidary_core::testing::Arrangement;
 use lapidary_core::{Activation, ElementType, KernelChoice};
 
-use crate::adapter::{Adapter, Expectation, Types};
+use crate::adapter::{Adapter, Expectation, Outline, Types};
 use crate::shapes::ShapeClass;
 use crate::spec::{Route, Spec, Tag};
 
@@ -265,9 +265,9 @@ fn compose(
     // Of the layouts a kernel refuses one in eight is kept, to see the refusal; for the others A moves
     // to where any kernel can read it.
     let refused = |spec: &Spec| {
-        let case = spec.case(Values::SmallIntegers(1), 0);
-        case.problem.validate().is_ok()
-            && !matches!(adapter.expect(&build.kernel, &case, spec.route), Expectation::Runs)
+        Outline::of_spec(spec).is_ok_and(|outline| {
+            !matches!(adapter.expect(&build.kernel, &outline, spec.route), Expectation::Runs)
+        })
     };
     if refused(&spec) && build.kernel == KernelChoice::Skinny && !index.is_multiple_of(8) {
         return None;
@@ -278,7 +278,7 @@ fn compose(
             return None;
         }
     }
-    if spec.case(Values::SmallIntegers(1), 0).problem.validate().is_err() {
+    if spec.laid_out().is_err() {
         return None;
     }
     spec.tags = tags(&spec, class);
@@ -333,8 +333,7 @@ mod tests {
         let names: HashSet<_> = items.iter().map(|i| &i.spec.name).collect();
         assert_eq!(names.len(), 400, "names are how a failure is run again");
         for item in &items {
-            let case = item.spec.case(Values::SmallIntegers(1), 0);
-            assert!(case.problem.validate().is_ok(), "{}", item.spec);
+            assert!(item.spec.laid_out().is_ok(), "{}", item.spec);
         }
         let shapes: HashSet<_> = items.iter().map(|i| ShapeClass::of(i.spec.shape)).collect();
         assert_eq!(shapes.len(), ShapeClass::ALL.len());

@@ -1,14 +1,14 @@
 //! Reports: text and Markdown say the same, failures are kept as cases, and what is incomplete fails.
 
 use lapidary_conformance::adapter::{
-    Adapter, CpuAdapter, Executed, Expectation, Job, Promises, Types,
+    Adapter, CpuAdapter, Executed, Expectation, Job, Outline, Promises, Types,
 };
 use lapidary_conformance::file;
 use lapidary_conformance::planted;
 use lapidary_conformance::report::{BackendReport, Markdown, Report};
 use lapidary_conformance::spec::{Route, Spec};
 use lapidary_conformance::suite::{self, Mode, Options, Share};
-use lapidary_core::testing::{Arrangement, Case};
+use lapidary_core::testing::Arrangement;
 use lapidary_core::{DeviceInfo, ElementType, Error, KernelChoice};
 
 /// The CPU backend in f32, with the first element of C wrong by a bit wherever K is larger than 2.
@@ -35,8 +35,8 @@ impl Adapter for Wrong {
     fn kernel_names(&self) -> Vec<String> {
         self.0.kernel_names()
     }
-    fn expect(&self, _: &KernelChoice, case: &Case, _: Route) -> Expectation {
-        let problem = &case.problem;
+    fn expect(&self, _: &KernelChoice, outline: &Outline, _: Route) -> Expectation {
+        let problem = &outline.problem;
         if [problem.a, problem.b, problem.c] == F32.elements && !problem.is_empty() {
             Expectation::Runs
         } else {

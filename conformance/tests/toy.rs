@@ -3,13 +3,12 @@
 use std::sync::Mutex;
 
 use lapidary_conformance::adapter::{
-    Adapter, Executed, Expectation, Job, Promises, Refusal, Types, execute_on,
+    Adapter, Executed, Expectation, Job, Outline, Promises, Refusal, Types, execute_on,
 };
 use lapidary_conformance::report::BackendReport;
 use lapidary_conformance::spec::Route;
 use lapidary_conformance::suite::{self, Mode, Options, Share};
 use lapidary_conformance::tier::Tier;
-use lapidary_core::testing::Case;
 use lapidary_core::{
     AnyMatrixMut, AnyMatrixRef, Args, BOperand, Backend, DeviceInfo, ElementType, Error,
     KernelChoice, Operands, Placement, PlanOptions, PlanSummary, Problem, Progress, Tensor,
@@ -254,7 +253,7 @@ impl Adapter for ToyAdapter {
     fn kernel_names(&self) -> Vec<String> {
         vec!["toy_loop".into()]
     }
-    fn expect(&self, _: &KernelChoice, case: &Case, _: Route) -> Expectation {
+    fn expect(&self, _: &KernelChoice, case: &Outline, _: Route) -> Expectation {
         let problem = &case.problem;
         if [problem.a, problem.b, problem.c] != [ElementType::F32; 3] {
             return Expectation::Refused(Refusal::ElementType);

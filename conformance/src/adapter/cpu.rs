@@ -1,11 +1,12 @@
 //! The CPU backend's adapter.
 
-use lapidary_core::testing::Case;
+use std::sync::LazyLock;
+
 use lapidary_core::{
     Backend, Cpu, CpuKernel, DeviceInfo, ElementType, Error, KernelChoice, Problem,
 };
 
-use super::{Adapter, Executed, Expectation, Job, Promises, Refusal, Types, execute_on};
+use super::{Adapter, Executed, Expectation, Job, Outline, Promises, Refusal, Types, execute_on};
 use crate::spec::Route;
 
 /// The CPU of the host: all types, one kernel in several block sizes.
@@ -22,8 +23,13 @@ impl CpuAdapter {
     }
 }
 
-/// Every combination of types that [`Problem::validate`] accepts.
-pub(crate) fn all_types() -> Vec<Types> {
+/// Every combination of types that [`Problem::validate`] accepts, found out once.
+pub(crate) fn all_types() -> &'static [Types] {
+    static ALL: LazyLock<Vec<Types>> = LazyLock::new(valid_types);
+    &ALL
+}
+
+fn valid_types() -> Vec<Types> {
     let mut all = Vec::new();
     for a in ElementType::ALL {
         for b in ElementType::ALL {
@@ -62,7 +68,7 @@ impl Adapter for CpuAdapter {
     }
 
     fn types(&self) -> Vec<Types> {
-        all_types()
+        all_types().to_vec()
     }
 
     fn kernels(&self, _: Types) -> Vec<KernelChoice> {
@@ -73,7 +79,7 @@ impl Adapter for CpuAdapter {
         CpuKernel::ALL.iter().map(|kernel| kernel.name().to_owned()).collect()
     }
 
-    fn expect(&self, kernel: &KernelChoice, _: &Case, _: Route) -> Expectation {
+    fn expect(&self, kernel: &KernelChoice, _: &Outline, _: Route) -> Expectation {
         match kernel {
             KernelChoice::Auto => Expectation::Runs,
             _ => Expectation::Refused(Refusal::KernelUnsuitable),

@@ -193,7 +193,7 @@ impl Pass<'_> {
             case.b.map(|_, k_, n, _| (n * k + k_) as f64 - 128.0);
             let report = match self.run(case, "encode C", 256, true)? {
                 Attempt::Done(report) => report,
-                left_out => return Ok(left_out),
+                left_out @ Attempt::LeftOut(_) => return Ok(left_out),
             };
             count += report.count;
             right += report.right;

@@ -28,7 +28,7 @@ pub(super) fn is_exact(problem: &Problem, reference: &Reference) -> bool {
     ];
     let smallest_scale =
         halvings.iter().filter(|&&scaled| scaled).fold(1.0, |scale, _| scale / 2.0);
-    let mut step: f64 = 1.0;
+    let mut step = if problem.bias { 1.0 } else { f64::INFINITY };
     if problem.reads_factors() {
         step = step.min(lowest_bit(problem.alpha)).min(lowest_bit(problem.alpha) * smallest_scale);
     }
@@ -50,8 +50,10 @@ fn lowest_bit(x: f64) -> f64 {
     let bits = x.to_bits();
     let fraction = (bits & ((1 << 52) - 1)) | (u64::from(x.abs() >= f64::MIN_POSITIVE) << 52);
     let exponent = ((bits >> 52) & 0x7ff).max(1) as i32 - 1075;
-    // Halves of a power that is itself no f64 are 0: no float holds their multiples.
-    2f64.powi(exponent + fraction.trailing_zeros() as i32)
+    match exponent + fraction.trailing_zeros() as i32 {
+        normal @ -1022.. => f64::from_bits(((normal + 1023) as u64) << 52),
+        subnormal => f64::from_bits(1 << (subnormal + 1074)),
+    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use lapidary_core::oracle::Reference;
 use lapidary_core::testing::{Case, Values};
 use lapidary_core::{Activation, AnyMatrixRef, ElementType, Error, KernelChoice};
 
-use crate::adapter::{Adapter, Executed, Expectation, Job, Order, Promises, Refusal};
+use crate::adapter::{Adapter, Executed, Expectation, Job, Order, Outline, Promises, Refusal};
 use crate::spec::{Route, Spec};
 use crate::tier::Tier;
 
@@ -27,9 +27,9 @@ pub use special::{Observation, Place, special_values};
 pub struct Depth {
     /// Tiers to run, of those that a case has.
     pub tiers: Vec<Tier>,
-    /// Whether each execution is repeated in the device's own order.
+    /// Whether an execution is repeated in the device's own order.
     pub rerun: bool,
-    /// Whether each execution is repeated in the adapter's other orders.
+    /// Whether an execution is repeated in the adapter's other orders.
     pub reorder: bool,
 }
 
@@ -48,6 +48,13 @@ impl Depth {
 
     fn has(&self, tier: Tier) -> bool {
         self.tiers.contains(&tier)
+    }
+
+    /// The tier whose execution is repeated: random data, of which sums in another order differ in
+    /// their bits, where it is to be had.
+    fn repeated(&self) -> Tier {
+        let wanted = [Tier::Statistical, Tier::WorstCase];
+        wanted.into_iter().find(|&tier| self.has(tier)).unwrap_or(Tier::Exact)
     }
 }
 
@@ -113,7 +120,7 @@ impl<T> Findings<T> {
 
 /// Why `case` on device tensors is not for this backend or kernel, if it is not.
 fn unsuitable(adapter: &dyn Adapter, kernel: &KernelChoice, case: &Case) -> Option<String> {
-    match adapter.expect(kernel, case, Route::Device) {
+    match adapter.expect(kernel, &case.into(), Route::Device) {
         Expectation::Runs => None,
         Expectation::Refused(refusal) => Some(refusal.name().to_owned()),
         Expectation::Skipped(reason) => Some(reason),
@@ -201,7 +208,7 @@ struct Run<'r> {
 impl Run<'_> {
     fn tiers(&mut self, seed: u64) -> Result<Option<Verdict>, Fault> {
         let case = self.spec.case(Values::SmallIntegers(SMALL), seed);
-        match self.adapter.expect(&self.kernel, &case, self.spec.route) {
+        match self.adapter.expect(&self.kernel, &Outline::from(&case), self.spec.route) {
             Expectation::Runs => {}
             Expectation::Skipped(reason) => return Ok(Some(Verdict::Skipped(reason))),
             Expectation::Refused(refusal) => return self.refused(&case, refusal).map(Some),
@@ -255,7 +262,7 @@ impl Run<'_> {
         if !comparison.passed() {
             return Err(Fault::new(tier, comparison.to_string()));
         }
-        if !self.depth.has(Tier::Determinism) {
+        if !self.depth.has(Tier::Determinism) || tier != self.depth.repeated() {
             return Ok(());
         }
         let mut orders = Vec::new();

@@ -257,7 +257,7 @@ fn passes_bound(adapter: &dyn Adapter, kernel: KernelChoice, shows: &Spec) -> Op
     let mut case = spec.case(Values::Uniform, 3);
     case.c.fill(0.0);
     let promises = Promises { ..adapter.promises() };
-    if !matches!(adapter.expect(&kernel, &case, Route::Device), Expectation::Runs) {
+    if !matches!(adapter.expect(&kernel, &(&case).into(), Route::Device), Expectation::Runs) {
         return None;
     }
     let Ok(reference) = check::reference(Tier::WorstCase, &case, promises) else {

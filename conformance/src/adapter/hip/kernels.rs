@@ -6,10 +6,24 @@ use lapidary_core::policy::{
 };
 use lapidary_core::{ElementType, KernelChoice, MatrixKernel, Movement};
 use lapidary_hip::Target;
+use lapidary_hip::passes::PASSES;
 use lapidary_hip::preshuffle::PreshuffleConfig;
 use lapidary_hip::steps::{Arithmetic, Step, StepConfig, TileMovement};
 
 use crate::adapter::Types;
+use crate::adapter::cpu::all_types;
+
+/// Combinations of types of a target that knows these elements.
+pub(super) fn types(known: &[ElementType], target: Target) -> Vec<Types> {
+    let block_scales = target == Target::Gfx950;
+    all_types()
+        .iter()
+        .copied()
+        .filter(|types| types.elements[..2].iter().all(|element| known.contains(element)))
+        .filter(|types| !types.block_scales || block_scales)
+        .filter(|types| types.elements[0].is_float() == types.elements[1].is_float())
+        .collect()
+}
 
 /// The variant of the matrix-core kernel: what is code of its own, whatever the tile.
 pub(super) fn variant(config: &PreshuffleConfig) -> String {
@@ -113,4 +127,11 @@ pub(super) fn names(target: Target) -> Vec<String> {
             .map(|wide| format!("7_generic {wide} *")),
     );
     names
+}
+
+/// Names of the passes of a target.
+pub(super) fn passes(target: Target) -> Vec<&'static str> {
+    // Blocks have scales on CDNA4 alone.
+    let scales = target == Target::Gfx950;
+    PASSES.into_iter().filter(|pass| scales || *pass != "pack_scales").collect()
 }

@@ -2,29 +2,29 @@
 
 mod kernels;
 mod refuse;
+mod reorder;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use lapidary_core::policy::Multiply;
-use lapidary_core::testing::{Case, Values};
-use lapidary_core::{Backend, DeviceInfo, Error, KernelChoice};
+use lapidary_core::{Backend, DeviceInfo, Error, KernelChoice, PlanOptions, Problem};
 use lapidary_hip::compile::Compiler;
 use lapidary_hip::decide::Product;
-use lapidary_hip::passes::PASSES;
-use lapidary_hip::runtime::{Emulated, Order as EmulatorOrder, Runtime, RuntimeError};
-use lapidary_hip::{Hip, HipError, Target};
+use lapidary_hip::runtime::{Emulated, Runtime};
+use lapidary_hip::{Hip, Target};
 
-use super::cpu::all_types;
-use super::{Adapter, Executed, Expectation, Job, Order, Promises, Types, execute_on};
+use super::{
+    Adapter, Executed, Expectation, Job, Order, Outline, Promises, Types, execute_on, options,
+};
 use crate::spec::{Route, Spec};
+use reorder::{ORDERS, Reordered};
 
 /// A HIP device: `rocm`, or the emulator of an architecture, `gfx942` or `gfx950`.
 #[derive(Debug)]
 pub struct HipAdapter {
     device: Hip,
     name: String,
-    /// The same emulator with its waves and workgroups in other orders, one at a time.
-    reordered: Option<(Hip, Mutex<Arc<Emulated>>)>,
+    reordered: Option<Reordered>,
 }
 
 impl HipAdapter {
@@ -41,10 +41,8 @@ impl HipAdapter {
     /// # Errors
     /// [`Error::NoDevice`] without a compiler.
     pub fn emulated(target: Target) -> Result<Self, Error> {
-        let emulator = Arc::new(Emulated::new(target).map_err(no_device)?);
-        let reordered = (Hip::with_emulator(Arc::clone(&emulator))?, Mutex::new(emulator));
-        let device = Hip::emulated(target)?;
-        Ok(Self { device, name: target.to_string(), reordered: Some(reordered) })
+        let reordered = Some(Reordered::new(target)?);
+        Ok(Self { device: Hip::emulated(target)?, name: target.to_string(), reordered })
     }
 
     /// An emulated device whose kernels this compiler compiles.
@@ -56,12 +54,10 @@ impl HipAdapter {
         let device = Hip::with_compiler(runtime, compiler);
         Ok(Self { device, name: target.to_string(), reordered: None })
     }
-}
 
-impl HipAdapter {
-    /// The name of the kernel that runs a job: the plan's, and of the matrix-core kernel its variant.
-    fn kernel(&self, job: &Job<'_>) -> Result<String, Error> {
-        let decision = self.device.decide(&job.case.problem, &job.options())?;
+    /// The name of a plan's kernel; of the matrix-core kernel, its variant.
+    fn kernel(&self, problem: &Problem, options: &PlanOptions) -> Result<String, Error> {
+        let decision = self.device.decide(problem, options)?;
         Ok(match &decision.product {
             Product::Preshuffle(product) => kernels::variant(&product.config),
             _ => decision.summary.kernel,
@@ -88,14 +84,7 @@ impl Adapter for HipAdapter {
     }
 
     fn types(&self) -> Vec<Types> {
-        let known = self.info().elements;
-        let block_scales = self.device.target() == Target::Gfx950;
-        all_types()
-            .into_iter()
-            .filter(|types| types.elements[..2].iter().all(|element| known.contains(element)))
-            .filter(|types| !types.block_scales || block_scales)
-            .filter(|types| types.elements[0].is_float() == types.elements[1].is_float())
-            .collect()
+        kernels::types(&self.info().elements, self.device.target())
     }
 
     fn kernels(&self, types: Types) -> Vec<KernelChoice> {
@@ -110,21 +99,17 @@ impl Adapter for HipAdapter {
     }
 
     fn pass_names(&self) -> Vec<&'static str> {
-        // Blocks have scales on CDNA4 alone.
-        let scales = self.device.target() == Target::Gfx950;
-        PASSES.into_iter().filter(|pass| scales || *pass != "pack_scales").collect()
+        kernels::passes(self.device.target())
     }
 
     fn fraction_bits(&self, kernel: &KernelChoice) -> Option<u32> {
         match kernel {
-            KernelChoice::Policy(config) if config.compute.multiply == Multiply::MfmaXf32 => {
-                Some(10)
-            }
+            KernelChoice::Policy(p) if p.compute.multiply == Multiply::MfmaXf32 => Some(10),
             _ => None,
         }
     }
 
-    fn expect(&self, kernel: &KernelChoice, case: &Case, route: Route) -> Expectation {
+    fn expect(&self, kernel: &KernelChoice, case: &Outline, route: Route) -> Expectation {
         refuse::expect(kernel, case, route, &self.types())
     }
 
@@ -133,15 +118,12 @@ impl Adapter for HipAdapter {
     }
 
     fn orders(&self) -> Vec<Order> {
-        match self.reordered {
-            Some(_) => vec![Order::Reversed, Order::Shuffled(7)],
-            None => Vec::new(),
-        }
+        if self.reordered.is_some() { ORDERS.to_vec() } else { Vec::new() }
     }
 
     fn planned(&self, kernel: &KernelChoice, spec: &Spec) -> Option<String> {
-        let case = spec.case(Values::SmallIntegers(1), 0);
-        self.kernel(&Job::of_spec(spec, &case, *kernel)).ok()
+        let problem = spec.laid_out().ok()?.0;
+        self.kernel(&problem, &options(*kernel, spec.k_slices, spec.copies)).ok()
     }
 
     fn large_side(&self) -> usize {
@@ -153,27 +135,15 @@ impl Adapter for HipAdapter {
     }
 
     fn is_finding(&self, error: &Error) -> bool {
-        matches!(error, Error::Backend { source, .. } if matches!(
-            source.downcast_ref::<HipError>(),
-            Some(HipError::Runtime(RuntimeError::Finding { .. }))
-        ))
+        refuse::is_finding(error)
     }
 
     fn execute(&self, job: &Job<'_>) -> Result<Executed, Error> {
-        let mut executed = match (&self.reordered, job.order) {
-            (None, _) | (_, Order::Natural) => execute_on(&self.device, job)?,
-            (Some((device, emulator)), order) => {
-                let emulator = emulator.lock().unwrap_or_else(PoisonError::into_inner);
-                emulator.configure(|settings| {
-                    settings.order = match order {
-                        Order::Shuffled(seed) => EmulatorOrder::Random(seed),
-                        _ => EmulatorOrder::Reverse,
-                    };
-                });
-                execute_on(device, job)?
-            }
+        let mut executed = match &self.reordered {
+            Some(reordered) if job.order != Order::Natural => reordered.execute(job)?,
+            _ => execute_on(&self.device, job)?,
         };
-        executed.kernel = self.kernel(job)?;
+        executed.kernel = self.kernel(&job.case.problem, &job.options())?;
         Ok(executed)
     }
 }

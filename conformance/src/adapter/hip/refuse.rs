@@ -1,15 +1,16 @@
 //! What the HIP backend refuses, and why: the suite's own knowledge, which plans must agree with.
 
-use lapidary_core::testing::Case;
-use lapidary_core::{KernelChoice, MatrixKernel, Movement};
+use lapidary_core::{Error, KernelChoice, MatrixKernel, Movement};
+use lapidary_hip::HipError;
+use lapidary_hip::runtime::RuntimeError;
 
-use crate::adapter::{Expectation, Refusal, Types, has_rows, has_vectors};
+use crate::adapter::{Expectation, Outline, Refusal, Types, has_rows, has_vectors};
 use crate::spec::Route;
 
 /// What should become of `case` with `kernel` on a target that knows these types.
 pub(super) fn expect(
     kernel: &KernelChoice,
-    case: &Case,
+    case: &Outline,
     route: Route,
     known: &[Types],
 ) -> Expectation {
@@ -50,4 +51,12 @@ pub(super) fn expect(
         }
         _ => Expectation::Runs,
     }
+}
+
+/// Whether an error is something that the emulator's checks found.
+pub(super) fn is_finding(error: &Error) -> bool {
+    matches!(error, Error::Backend { source, .. } if matches!(
+        source.downcast_ref::<HipError>(),
+        Some(HipError::Runtime(RuntimeError::Finding { .. }))
+    ))
 }

@@ -5,13 +5,12 @@ mod refuse;
 mod reverse;
 
 use lapidary_core::policy::Multiply;
-use lapidary_core::testing::{Case, Values};
 use lapidary_core::{Backend, DeviceInfo, Error, KernelChoice};
 use lapidary_wgsl::decide::{CopyOrder, Pass};
 use lapidary_wgsl::{ShaderRewrite, Wgsl, WgslOptions};
 
 use super::cpu::all_types;
-use super::{Adapter, Executed, Expectation, Job, Order, Promises, Types, execute_on};
+use super::{Adapter, Executed, Expectation, Job, Order, Outline, Promises, Types, execute_on};
 use crate::spec::{Route, Spec};
 use reverse::reverse;
 
@@ -81,7 +80,7 @@ impl Adapter for WgslAdapter {
         let known = self.info().elements;
         let has = |types: &Types| types.elements[..2].iter().all(|element| known.contains(element));
         // f64 and the narrow floats, and with them block scales, are not among the elements.
-        all_types().into_iter().filter(has).collect()
+        all_types().iter().copied().filter(has).collect()
     }
 
     fn kernels(&self, types: Types) -> Vec<KernelChoice> {
@@ -102,7 +101,7 @@ impl Adapter for WgslAdapter {
         has_ways(kernel)
     }
 
-    fn expect(&self, kernel: &KernelChoice, case: &Case, _: Route) -> Expectation {
+    fn expect(&self, kernel: &KernelChoice, case: &Outline, _: Route) -> Expectation {
         refuse::expect(kernel, case, &self.types(), self.device.limits())
     }
 
@@ -121,8 +120,8 @@ impl Adapter for WgslAdapter {
     }
 
     fn planned(&self, kernel: &KernelChoice, spec: &Spec) -> Option<String> {
-        let case = spec.case(Values::SmallIntegers(1), 0);
-        Some(self.device.decide(&case.problem, *kernel).ok()?.summary.kernel)
+        let problem = spec.laid_out().ok()?.0;
+        Some(self.device.decide(&problem, *kernel).ok()?.summary.kernel)
     }
 
     fn large_side(&self) -> usize {

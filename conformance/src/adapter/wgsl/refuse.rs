@@ -1,11 +1,10 @@
 //! What the WGSL backend refuses, and why: the suite's own knowledge, which plans must agree with.
 
 use lapidary_core::KernelChoice;
-use lapidary_core::testing::Case;
 use lapidary_wgsl::DeviceLimits;
 
 use super::has_ways;
-use crate::adapter::{Expectation, Refusal, Types, has_vectors};
+use crate::adapter::{Expectation, Outline, Refusal, Types, has_vectors};
 
 /// Rows or columns that the skinny kernel computes at most.
 const SKINNY: usize = 16;
@@ -13,7 +12,7 @@ const SKINNY: usize = 16;
 /// What should become of `case` with `kernel` on a device with these limits that knows these types.
 pub(super) fn expect(
     kernel: &KernelChoice,
-    case: &Case,
+    case: &Outline,
     known: &[Types],
     limits: &DeviceLimits,
 ) -> Expectation {
