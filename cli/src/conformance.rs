@@ -157,7 +157,7 @@ impl Arguments {
         options.seed = self.seed;
         options.jobs = usize::from(self.jobs);
         if let Some(path) = &self.cases {
-            options.cases = file::read(path)?;
+            options.cases = file::read_more(path)?;
             known_backends(path, &options.cases)?;
             options.replay.push(format!("--cases={}", word(path)));
         }
@@ -186,9 +186,7 @@ impl Arguments {
             writable(report)?;
         }
         if let Some(record) = &self.record {
-            if record.exists() {
-                file::read(record)?;
-            }
+            file::appendable(record)?;
             writable(record)?;
         }
         Ok(())

@@ -76,7 +76,12 @@ fn what_cannot_be_checked_is_one_line_and_code_2() {
     let four = file("four.toml", "shape = [1, 2, 3, 4]");
     let vast = file("vast.toml", "shape = [9000000000000000000, 2, 2]");
     let abacus = file("abacus.toml", "shape = [1, 2, 3]\nbackends = ['abacus']");
+    let taken = folder.write(
+        "taken.toml",
+        b"[[case]]\nname = 'k-strip-and-one'\nreason = 'another'\nshape = [1, 2, 3]\n",
+    );
     let json = folder.write("report.json", b"{}");
+    let brackets = folder.write("brackets.toml", b"case = []");
     let missing = folder.at("no/report.json");
     let folder_path = folder.at("");
     for (arguments, expected) in [
@@ -97,10 +102,12 @@ fn what_cannot_be_checked_is_one_line_and_code_2() {
         (&["--cases", &four], &["four.toml", "line 4", "3 sizes", "there are 4"]),
         (&["--cases", &vast], &["vast.toml", "mine", "bytes of A's storage"]),
         (&["--cases", &abacus], &["abacus.toml", "mine", "\"abacus\"", "gfx950"]),
+        (&["--cases", &taken], &["taken.toml", "built-in", "\"k-strip-and-one\""]),
         (&["--cases", "-"], &["--cases", "./-"]),
         (&["--cases", &folder_path], &["Is a directory"]),
         (&["--record", "-"], &["--record", "./-"]),
         (&["--record", &json], &["report.json", "line 1"]),
+        (&["--record", &brackets], &["brackets.toml", "[[case]]"]),
         (&["--record", &folder_path], &["Is a directory"]),
         (&["--report", &folder_path], &["Is a directory"]),
         (&["--report", &missing], &["no/report.json", "No such file"]),
@@ -189,6 +196,15 @@ fn files_of_any_name_are_read_and_written() {
         .expect("the command starts");
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(count(&read(&report)["backends"][0], "cases"), 2, "one case, and its kernel's");
+}
+
+/// The suite's own cases, given again, are run once.
+#[test]
+fn cases_that_are_built_in_are_not_run_twice() {
+    let own = concat!(env!("CARGO_MANIFEST_DIR"), "/../conformance/cases/cases.toml");
+    let arguments = ["conformance", "--backend", "cpu", "--filter", "k-strip", "--cases", own];
+    let printed = succeed(&arguments);
+    assert!(printed.contains("PASSED: 1 case, "), "{printed}");
 }
 
 /// A bug that cannot be planted for want of a compiler is no bug that was noticed.

@@ -178,12 +178,51 @@ fn judge(file: &str, spec: &Spec) -> Result<(), FileError> {
     }
 }
 
+/// The cases at `path` that are none of the suite's own.
+///
+/// # Errors
+/// [`FileError`] as [`read`] says, or [`FileError::Duplicate`] if one has the name of a built-in case
+/// and is another: a name is how a failure is run again.
+pub fn read_more(path: &Path) -> Result<Vec<Spec>, FileError> {
+    let built_in = built_in()?;
+    let mut more = Vec::new();
+    for spec in read(path)? {
+        match built_in.iter().find(|known| known.name == spec.name) {
+            None => more.push(spec),
+            Some(known) if *known == spec => {}
+            Some(_) => {
+                let file = format!("{} and the built-in cases", path.display());
+                return Err(FileError::Duplicate { file, name: spec.name });
+            }
+        }
+    }
+    Ok(more)
+}
+
 fn check_names(file: &str, cases: &[Spec]) -> Result<(), FileError> {
     let mut names = HashSet::new();
     match cases.iter().find(|spec| !names.insert(&spec.name)) {
         None => Ok(()),
         Some(spec) => Err(FileError::Duplicate { file: file.to_owned(), name: spec.name.clone() }),
     }
+}
+
+/// Whether [`append`] can add to the file at `path`, as far as reading it tells; one that is not there
+/// can be made.
+///
+/// # Errors
+/// [`FileError`] if it is no list of cases, or a list that ends within brackets.
+pub fn appendable(path: &Path) -> Result<(), FileError> {
+    if !path.exists() {
+        return Ok(());
+    }
+    let (file, text) = (path.display().to_string(), text(path)?);
+    parse(&file, &text)?;
+    let more = format!("{text}\n[[case]]\n");
+    more.parse::<toml::Table>().map(drop).map_err(|_| FileError::Syntax {
+        file,
+        message: "its cases are in brackets: none can be appended but to [[case]]".into(),
+    })
 }
 
 /// Appends a case to a file, which is made if it is not there. A case that is there already, name

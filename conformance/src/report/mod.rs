@@ -109,7 +109,8 @@ pub struct BackendReport {
     pub driver: String,
     /// Limits and features seen.
     pub properties: Vec<(String, String)>,
-    /// Everything looked at: cases, and checks that are none.
+    /// Everything looked at: cases, and special values, codes, related and large products of a kernel
+    /// and types, and the oracle.
     pub checks: usize,
     /// Cases run, refused and skipped ones included.
     pub cases: usize,

@@ -162,13 +162,14 @@ fn planted(report: &Report) -> Table {
 fn summary(backend: &BackendReport) -> Vec<String> {
     let total = backend.total();
     let mut lines = vec![format!(
-        "{}, {} distinct: {} passed, {} refused as expected, {} skipped, {} failed; {:.0} s",
+        "{}, {} distinct: {} passed, {} refused as expected, {} skipped, {} failed; {}; {:.0} s",
         counted(backend.cases, "case"),
         backend.distinct,
         total.passed,
         total.refused.values().sum::<usize>(),
         total.skipped.values().sum::<usize>(),
         total.failed,
+        counted(backend.checks.saturating_sub(backend.cases), "other check"),
         backend.seconds
     )];
     for (what, counts) in [("refused", &total.refused), ("skipped", &total.skipped)] {
@@ -380,6 +381,11 @@ fn verdict(report: &Report) -> Block {
             report.backends.iter().flat_map(|b| b.total().skipped.into_values()).sum();
         let skipped = if skipped == 0 { String::new() } else { format!(" ({skipped} skipped)") };
         parts.push(format!("{}{skipped}", counted(report.cases(), "case")));
+        let checks: usize = report.backends.iter().map(|backend| backend.checks).sum();
+        let others = checks.saturating_sub(report.cases());
+        if others > 0 {
+            parts.push(counted(others, "other check"));
+        }
         let failures = report.backends.iter().map(|backend| backend.failures.len()).sum();
         if failures > 0 {
             parts.push(counted(failures, "failure"));
