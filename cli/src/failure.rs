@@ -40,6 +40,39 @@ pub(crate) enum Failure {
         reason: String,
     },
 
+    /// A case that is for a backend which does not exist.
+    #[error("{file}: case {case:?} is for the backend {backend:?}, there are {known}")]
+    CaseBackend {
+        /// The file.
+        file: String,
+        /// The case.
+        case: String,
+        /// What it is for.
+        backend: String,
+        /// What there is.
+        known: String,
+    },
+
+    /// A report that would be written over what is read or recorded.
+    #[error("--report and {option} name one file, {file}: the report would replace its cases")]
+    SameFile {
+        /// The other option.
+        option: &'static str,
+        /// The file.
+        file: String,
+    },
+
+    /// The name that stands for a stream where a file is needed.
+    #[error("{option} needs a file; ./- is one of the name -")]
+    NoStream {
+        /// The option.
+        option: &'static str,
+    },
+
+    /// A device beside a choice of backends that have none to choose.
+    #[error("--device names a GPU of the WGSL backend, which is not among the backends asked for")]
+    DeviceOfNone,
+
     /// A report that cannot be written.
     #[error("{file}: {error}")]
     Report {
@@ -164,6 +197,10 @@ impl Failure {
             | Self::Cases(_)
             | Self::Plant(_)
             | Self::NothingToCheck { .. }
+            | Self::CaseBackend { .. }
+            | Self::SameFile { .. }
+            | Self::DeviceOfNone
+            | Self::NoStream { .. }
             | Self::Report { .. }
             | Self::Dimensions { .. }
             | Self::Lossy { .. }

@@ -24,3 +24,9 @@ pub(crate) fn report(report: &(impl Display + Serialize), json: bool) -> Result<
     };
     write().map_err(Failure::Print)
 }
+
+/// Prints `report` on standard error, where standard output has something else. Where nobody can read
+/// it, that has to do.
+pub(crate) fn aside(report: &impl Display) {
+    write!(io::stderr(), "{report}").ok();
+}

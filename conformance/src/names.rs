@@ -133,6 +133,38 @@ pub(crate) mod layouts {
     }
 }
 
+/// How the name of a case begins that was made as small as it can be and still fail.
+pub(crate) const SHRUNK: &str = "shrunk";
+
+/// How the name of a case begins that was kept as it failed.
+pub(crate) const FAILED: &str = "failed";
+
+/// The name of the case that one of this name was made from, which has the same data: without any
+/// [`SHRUNK`] or [`FAILED`] before it, and the number that tells several apart.
+pub(crate) fn origin(name: &str) -> &str {
+    let of = |from: &str| {
+        let rest = name.strip_prefix(from)?;
+        let number = rest.strip_prefix('-').map(|rest| rest.trim_start_matches(char::is_numeric));
+        number.unwrap_or(rest).strip_prefix('.')
+    };
+    match of(SHRUNK).or_else(|| of(FAILED)) {
+        Some(rest) => origin(rest),
+        None => name,
+    }
+}
+
+/// The name of case number `number`, from 1, made `from` the one of this name.
+pub(crate) fn derived(from: &str, number: usize, name: &str) -> String {
+    let origin = origin(name);
+    if number == 1 { format!("{from}.{origin}") } else { format!("{from}-{number}.{origin}") }
+}
+
+/// The name of number `number` of several cases of this name, with the same data.
+pub(crate) fn another(name: &str, number: usize) -> String {
+    let shrunk = origin(name) != name && name.starts_with(SHRUNK);
+    derived(if shrunk { SHRUNK } else { FAILED }, number, name)
+}
+
 /// `text` as one word of a POSIX shell.
 #[must_use]
 pub fn shell_word(text: &str) -> String {
@@ -142,8 +174,27 @@ pub fn shell_word(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::shell_word;
+    use super::*;
 
+    #[test]
+    fn names_of_kept_cases_lead_to_the_case_they_come_from() {
+        for (name, from) in [
+            ("tail", "tail"),
+            ("shrunk.tail", "tail"),
+            ("failed-12.tail", "tail"),
+            ("shrunk.failed-2.a.b", "a.b"),
+            ("shrunken.tail", "shrunken.tail"),
+            ("failed", "failed"),
+        ] {
+            assert_eq!(origin(name), from);
+            assert_eq!(origin(&another(name, 2)), from);
+        }
+        assert_eq!(derived(SHRUNK, 1, "failed.tail"), "shrunk.tail");
+        assert_eq!(another("shrunk.tail", 3), "shrunk-3.tail");
+        assert_eq!(another("tail", 2), "failed-2.tail");
+    }
+
+    #[cfg(unix)]
     #[test]
     fn a_shell_reads_a_word_back_as_it_was() {
         for text in ["plain", "two words", "it's", "$HOME `id` \\ \"quoted\"", "'", ""] {

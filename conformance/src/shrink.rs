@@ -1,15 +1,13 @@
 //! Making a failing case as small as it can be and still fail in the same tier.
 
-use lapidary_core::testing::{Arrangement, Values};
+use lapidary_core::testing::Arrangement;
 use lapidary_core::{Activation, KernelChoice};
 
 use crate::adapter::{Adapter, Types};
 use crate::check::{Depth, Verdict, check};
+use crate::names::{self, SHRUNK};
 use crate::spec::{Route, Spec, Tag};
 use crate::tier::Tier;
-
-/// How the names of shrunk cases begin; their data is that of the case they come from.
-pub(crate) const SHRUNK_FROM: &str = "shrunk.";
 
 /// Executions that shrinking may take.
 const ATTEMPTS: usize = 120;
@@ -33,9 +31,8 @@ pub fn shrink(
     let mut attempts = 0;
     let mut fails = |candidate: &Spec| {
         attempts += 1;
-        let case = candidate.case(Values::SmallIntegers(1), 0);
         attempts <= ATTEMPTS
-            && case.problem.validate().is_ok()
+            && candidate.laid_out().is_ok()
             && matches!(
                 check(adapter, kernel, candidate, seed, &depth).verdict,
                 Verdict::Failed(fault) if fault.tier == tier
@@ -49,10 +46,19 @@ pub fn shrink(
             None => break,
         }
     }
-    best.name = format!("{SHRUNK_FROM}{}", spec.name);
-    best.reason = format!("failed in the {} tier on {}", tier.name(), adapter.name());
-    best.tags = vec![Tag::Regression];
-    best
+    as_regression(&best, SHRUNK, tier, adapter.name())
+}
+
+/// A case that failed in `tier` on `backend`, to be kept: named as made `from` what it comes from, so
+/// that its data stays the same and its name is not that of a case that exists.
+pub(crate) fn as_regression(spec: &Spec, from: &str, tier: Tier, backend: &str) -> Spec {
+    Spec {
+        name: names::derived(from, 1, &spec.name),
+        reason: format!("failed in the {} tier on {backend}", tier.name()),
+        tags: vec![Tag::Regression],
+        backends: vec![backend.to_owned()],
+        ..spec.clone()
+    }
 }
 
 /// Simpler specs, the boldest steps first.

@@ -65,6 +65,10 @@ impl Route {
     }
 }
 
+/// Bytes that the operands of a case may take: with the oracle's sums, a backend's copies and several
+/// cases at a time some times as much is needed.
+const OPERAND_BYTES: u128 = 1 << 30;
+
 fn one() -> usize {
     1
 }
@@ -222,6 +226,17 @@ impl Spec {
     /// What [`Case::layouts`] finds: the rule that the problem breaks, or the limit that it is past.
     pub fn laid_out(&self) -> Result<(Problem, u128), Error> {
         Case::layouts(self.problem(), self.layouts)
+    }
+
+    /// Why the case cannot be run on any backend, if it cannot: it is no valid problem, or its operands
+    /// take more memory than a host is asked for.
+    #[must_use]
+    pub fn obstacle(&self) -> Option<String> {
+        match self.laid_out() {
+            Ok((_, bytes)) if bytes <= OPERAND_BYTES => None,
+            Ok(_) => Some(format!("operands of more than {} MiB", OPERAND_BYTES >> 20)),
+            Err(error) => Some(error.to_string()),
+        }
     }
 
     /// What makes two cases the same for counting: shape class, layouts, types and epilogue, and the

@@ -2,6 +2,7 @@
 
 use lapidary_conformance::adapter::{Adapter, CpuAdapter};
 use lapidary_conformance::file::{self, FileError};
+use lapidary_conformance::names;
 use lapidary_conformance::report::Report;
 use lapidary_conformance::shapes::ShapeClass;
 use lapidary_conformance::spec::{Spec, Tag};
@@ -58,6 +59,88 @@ fn what_is_wrong_with_a_file_is_said_with_the_case() {
     assert!(matches!(parse(huge), FileError::Invalid { .. }), "and nothing is allocated for it");
 }
 
+/// A case file with one case of these lines.
+fn one(lines: &str) -> String {
+    format!("[[case]]\nname = 'a'\nreason = 'b'\n{lines}\n")
+}
+
+#[test]
+fn lists_have_as_many_values_as_they_should() {
+    for (lines, expected) in [
+        ("shape = [1, 2, 3, 4]", "3 sizes (M, N and K), there are 4"),
+        ("shape = [1, 2]", "3 sizes (M, N and K), there are 2"),
+        (
+            "shape = [1, 2, 3]\ntypes = ['f32', 'f32', 'f32', 'f32']",
+            "3 types (of A, B and C), there are 4",
+        ),
+        (
+            "shape = [1, 2, 3]\nlayouts = ['dense', 'dense', 'dense', 'rows']",
+            "3 layouts (of A, B and C), there are 4",
+        ),
+        ("shape = [1, 2, 3]\ncopies = [true, true, true]", "2 copies (of A and B), there are 3"),
+        ("shape = [1, 2, -3]", "-3"),
+    ] {
+        let error = file::parse("x.toml", &one(lines)).expect_err(lines).to_string();
+        assert!(error.contains(expected) && error.contains("line "), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+}
+
+#[test]
+fn names_fit_a_line_of_a_report() {
+    for name in [r#""two\nlines""#, r#""bell\u0007""#, "' before'", "'after '"] {
+        let text = format!("[[case]]\nname = {name}\nreason = 'b'\nshape = [1, 2, 3]\n");
+        let error = file::parse("x.toml", &text).expect_err(name);
+        assert!(matches!(error, FileError::Name { .. }), "{error}");
+        assert_eq!(error.to_string().lines().count(), 1, "{error}");
+    }
+    let text = "[[case]]\nname = ''\nreason = 'b'\nshape = [1, 2, 3]\n";
+    let error = file::parse("x.toml", text).expect_err("no name");
+    assert!(matches!(error, FileError::NoReason { .. }), "{error}");
+}
+
+/// Every size and layout of a file is judged by arithmetic alone: these would not fit any memory.
+#[test]
+fn cases_of_any_size_are_judged_without_their_operands() {
+    let size = i64::MAX;
+    for lines in [
+        "shape = [100000, 100000, 100000]".to_owned(),
+        "shape = [1000000000, 1, 1]\nlayouts = ['aligned', 'spread', 'padded-columns']".into(),
+        "shape = [0, 0, 0]\nbatch = 1000000000000".into(),
+    ] {
+        assert_eq!(file::parse("x.toml", &one(&lines)).expect(&lines).len(), 1);
+    }
+    for layout in names::ARRANGEMENTS.map(|(name, _)| name) {
+        for lines in [
+            format!("shape = [{size}, 1, 1]"),
+            format!("shape = [1, {size}, {size}]"),
+            format!("shape = [1, 1, 1]\nbatch = {size}"),
+            format!("shape = [3, {}, 0]\ntypes = ['i8', 'i4', 'i32']", size / 3),
+        ] {
+            let lines = format!("{lines}\nlayouts = ['dense', 'dense', '{layout}']");
+            let error = file::parse("x.toml", &one(&lines)).expect_err(&lines);
+            assert!(matches!(error, FileError::Invalid { .. }), "{error}");
+        }
+    }
+}
+
+#[test]
+fn factors_are_finite_where_they_are_used() {
+    for (lines, expected) in [
+        ("alpha = nan", "alpha = NaN, which is not finite in f32"),
+        ("alpha = 1e300", "alpha = 1e300"),
+        ("beta = -inf", "beta = -inf"),
+        ("alpha = inf\ntypes = ['f64', 'f64', 'f64']", "not finite in f64"),
+    ] {
+        let text = one(&format!("shape = [1, 2, 3]\n{lines}"));
+        let error = file::parse("x.toml", &text).expect_err(lines);
+        let named = matches!(error, FileError::Factor { .. });
+        assert!(named && error.to_string().contains(expected), "{error}");
+    }
+    let wide = one("shape = [1, 2, 3]\nalpha = 1e300\ntypes = ['f64', 'f64', 'f64']");
+    assert!(file::parse("x.toml", &wide).is_ok());
+}
+
 #[test]
 fn shrunk_failures_are_appended_once() {
     let dir = std::env::temp_dir().join(format!("lapidary-cases-{}", std::process::id()));
@@ -72,6 +155,8 @@ fn shrunk_failures_are_appended_once() {
     let read = file::read(&path).expect("a list of cases");
     assert_eq!((read.len(), read[0].clone(), read[1].shape), (2, spec, [1, 1, 7]));
     assert_ne!(read[0].name, read[1].name);
+    let seeds = read.iter().map(|spec| suite::data_seed(1, spec)).collect::<Vec<_>>();
+    assert_eq!(seeds[0], seeds[1], "the data follows the case that it comes from");
     std::fs::remove_dir_all(&dir).expect("it is there");
 }
 

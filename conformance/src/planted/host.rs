@@ -1,5 +1,6 @@
 //! Bugs in host code: a copy of the sources is patched, built and run.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -11,6 +12,9 @@ use crate::tier::Tier;
 
 /// Crates that the copy consists of.
 const CRATES: [&str; 2] = ["core", "conformance"];
+
+/// The file that describes a crate.
+const MANIFEST: &str = "Cargo.toml";
 
 /// The program in the copy that says who noticed.
 const PROGRAM: &str = "planted_host";
@@ -60,25 +64,42 @@ impl HostLab {
         Ok(lab)
     }
 
+    /// Copies a folder, and removes what is no longer in it from an older copy: a module that has moved
+    /// would be found in two places.
     fn copy_folder(&self, folder: &str) -> Result<(), PlantError> {
         let from = self.root.join(folder);
         let to = self.copy.join(folder);
         let error = |error: std::io::Error| failed(format!("copying {}", from.display()), error);
         std::fs::create_dir_all(&to).map_err(error)?;
+        let mut copied = HashSet::new();
         for entry in std::fs::read_dir(&from).map_err(error)? {
             let entry = entry.map_err(error)?;
-            let name = entry.file_name();
-            let name = name.to_string_lossy();
+            let file_name = entry.file_name();
+            let name = file_name.to_string_lossy();
             let path = format!("{folder}/{name}");
             if entry.file_type().map_err(error)?.is_dir() {
                 // Neither what fuzzing leaves behind nor crates within crates.
                 let known = ["src", "examples", "cases", "planted"];
-                if known.contains(&&*name) || folder.contains('/') {
-                    self.copy_folder(&path)?;
+                if !known.contains(&&*name) && !folder.contains('/') {
+                    continue;
                 }
-            } else {
+                self.copy_folder(&path)?;
+            } else if folder.contains('/') || name != MANIFEST {
                 self.write(&path, &std::fs::read_to_string(entry.path()).map_err(error)?)?;
             }
+            // The manifest among them: it is written apart.
+            copied.insert(file_name);
+        }
+        for entry in std::fs::read_dir(&to).map_err(error)? {
+            let entry = entry.map_err(error)?;
+            if copied.contains(&entry.file_name()) {
+                continue;
+            }
+            let removed = match entry.file_type().map_err(error)?.is_dir() {
+                true => std::fs::remove_dir_all(entry.path()),
+                false => std::fs::remove_file(entry.path()),
+            };
+            removed.map_err(error)?;
         }
         Ok(())
     }
@@ -178,5 +199,35 @@ impl HostLab {
             let log = String::from_utf8_lossy(&output.stderr);
             failed(format!("{name} gave no answer"), format!("{error}; {}", log.trim()))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_sources_no_longer_have_leaves_the_copy() {
+        let folder = std::env::temp_dir().join(format!("lapidary-copy-{}", std::process::id()));
+        let (root, target) = (folder.join("root"), folder.join("target"));
+        let write = |path: &str| {
+            let path = root.join(path);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("it is made");
+            std::fs::write(&path, "// text").expect("it is written");
+        };
+        let lab = HostLab { copy: target.join("planted"), root: root.clone(), target };
+        for path in ["core/src/lib.rs", "core/src/moved.rs", "core/src/gone/mod.rs"] {
+            write(path);
+        }
+        lab.copy_folder("core").expect("it is copied");
+        assert!(lab.copy.join("core/src/gone/mod.rs").exists());
+        std::fs::remove_file(root.join("core/src/moved.rs")).expect("it is there");
+        std::fs::remove_dir_all(root.join("core/src/gone")).expect("it is there");
+        write("core/src/moved/mod.rs");
+        lab.copy_folder("core").expect("it is copied");
+        let copy = lab.copy.join("core/src");
+        assert!(copy.join("moved/mod.rs").exists() && copy.join("lib.rs").exists());
+        assert!(!copy.join("moved.rs").exists() && !copy.join("gone").exists());
+        std::fs::remove_dir_all(&folder).expect("it is there");
     }
 }

@@ -24,7 +24,14 @@ impl KernelLab {
         let clean = match clean {
             Ok(clean) => &**clean,
             Err(reason) => {
-                harvest.skipped.push((bug.name.clone(), reason.clone()));
+                harvest.skip(bug, reason);
+                return Ok(());
+            }
+        };
+        let planted = match open(bug, Some(bug.changed()?)) {
+            Ok(planted) => planted,
+            Err(error) => {
+                harvest.skip(bug, &error);
                 return Ok(());
             }
         };
@@ -33,8 +40,6 @@ impl KernelLab {
             let fault = Fault { tier, message: without.message };
             harvest.spoiled.push((bug.name.clone(), fault));
         }
-        let device = |error| PlantError::Device { bug: bug.name.clone(), error: Box::new(error) };
-        let planted = open(bug, Some(bug.changed()?)).map_err(device)?;
         harvest.kills.push(hunt(&*planted, bug)?);
         Ok(())
     }

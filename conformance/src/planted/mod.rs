@@ -295,10 +295,17 @@ pub struct Harvest {
     pub spoiled: Vec<(String, Fault)>,
 }
 
+impl Harvest {
+    fn skip(&mut self, bug: &Bug, reason: &impl ToString) {
+        self.skipped.push((bug.name.clone(), reason.to_string()));
+    }
+}
+
 /// Plants every bug of `selection`, one after the other; `progress` is told how many are done.
 ///
 /// # Errors
-/// [`PlantError`] if a bug does not fit the source, or a patched copy does not build.
+/// [`PlantError`] if a bug does not fit the source, or there is no such kernel. Where something that it
+/// needs is missing or does not work, the harvest says so instead.
 pub fn plant(
     selection: &Selection,
     progress: &dyn Fn(usize, usize),
@@ -312,13 +319,17 @@ pub fn plant(
         progress(index, bugs.len());
         match bug.backend.as_str() {
             "cpu" | "oracle" => match host.get_or_insert_with(HostLab::new) {
-                Ok(lab) => harvest.kills.push(lab.run(bug)?),
-                Err(error) => harvest.skipped.push((bug.name.clone(), error.to_string())),
+                Ok(lab) => match lab.run(bug) {
+                    Ok(kill) => harvest.kills.push(kill),
+                    Err(error @ PlantError::Host { .. }) => harvest.skip(bug, &error),
+                    Err(error) => return Err(error),
+                },
+                Err(error) => harvest.skip(bug, error),
             },
             #[cfg(any(feature = "hip", feature = "wgsl"))]
             _ => lab.run(bug, &mut harvest)?,
             #[cfg(not(any(feature = "hip", feature = "wgsl")))]
-            _ => harvest.skipped.push((bug.name.clone(), "its backend is not built in".into())),
+            _ => harvest.skip(bug, &"its backend is not built in"),
         }
     }
     progress(bugs.len(), bugs.len());

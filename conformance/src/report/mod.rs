@@ -1,15 +1,20 @@
 //! What a run found, as data: printed as a table, written as JSON, or put in a page as Markdown.
 
+mod document;
 mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use crate::adapter::Adapter;
 use crate::check::{CodeReport, Fault, Metrics, Observation};
+use crate::file::{self, FileError};
 use crate::generate::Item;
+use crate::names::{FAILED, shell_word};
 use crate::planted::Kill;
+use crate::shrink::as_regression;
 use crate::spec::Spec;
 use crate::suite::{self, Options};
 use crate::tier::Tier;
@@ -30,12 +35,16 @@ pub struct Report {
     pub seconds: f64,
     /// Each backend's part.
     pub backends: Vec<BackendReport>,
-    /// Backends that were asked for or found and could not be opened, and why.
+    /// Backends that could not be opened, and why.
     pub unavailable: Vec<String>,
+    /// The caller's cases that are for none of the backends, by name, with those they are for.
+    pub idle: Vec<String>,
     /// What became of planted bugs, if they were planted.
     pub planted: Vec<Kill>,
     /// Planted bugs whose case fails without the bug too, and how.
     pub spoiled: Vec<String>,
+    /// Bugs that were asked for and could not be planted, and what is missing for each.
+    pub not_planted: Vec<String>,
 }
 
 impl Report {
@@ -49,17 +58,36 @@ impl Report {
             seconds: 0.0,
             backends: Vec::new(),
             unavailable: Vec::new(),
+            idle: Vec::new(),
             planted: Vec::new(),
             spoiled: Vec::new(),
+            not_planted: Vec::new(),
         }
     }
 
-    /// Whether nothing failed, every kernel that exists ran where nothing was left out, and every planted bug was noticed by the tier that should.
+    /// Whether nothing failed, every kernel that exists ran where nothing was left out, and every bug
+    /// that was asked for was planted and noticed by the tier that should.
     #[must_use]
     pub fn passed(&self) -> bool {
         self.backends.iter().all(BackendReport::passed)
             && self.planted.iter().all(Kill::as_expected)
             && self.spoiled.is_empty()
+            && self.not_planted.is_empty()
+    }
+
+    /// Appends every case that failed to a case file, as small as it was made, under a name that keeps
+    /// its data. Says how many were not in it yet.
+    ///
+    /// # Errors
+    /// [`FileError`] if the file is no list of cases or cannot be written.
+    pub fn record(&self, path: &Path) -> Result<usize, FileError> {
+        let mut added = 0;
+        for backend in &self.backends {
+            for spec in backend.failures.iter().filter_map(|f| f.regression(&backend.name)) {
+                added += usize::from(file::append(path, &spec)?);
+            }
+        }
+        Ok(added)
     }
 
     /// Cases of all backends.
@@ -81,6 +109,9 @@ pub struct BackendReport {
     pub driver: String,
     /// Limits and features seen.
     pub properties: Vec<(String, String)>,
+    /// Everything looked at: cases, and special values, codes, related and large products of a kernel
+    /// and types, and the oracle.
+    pub checks: usize,
     /// Cases run, refused and skipped ones included.
     pub cases: usize,
     /// Of these, distinct by the kernel that ran, shape class, layouts, types, epilogue and route.
@@ -213,7 +244,9 @@ pub struct FailureReport {
     pub message: String,
     /// The command that runs this case alone.
     pub replay: String,
-    /// The smallest case that still fails.
+    /// The case as it failed; `None` where a check that is no case failed.
+    pub spec: Option<Spec>,
+    /// The smallest case that still fails; `None` if it was not looked for.
     pub shrunk: Option<Spec>,
 }
 
@@ -226,10 +259,9 @@ impl FailureReport {
     ) -> Self {
         let kernel = item.kernel.name();
         let case = item.spec.name.clone();
-        // A quotation mark ends a shell's quotation.
-        let which = format!("{case} {kernel}").replace('\'', r"'\''");
+        let which = shell_word(&format!("{case} {kernel}"));
         let replay = format!(
-            "lapidary conformance --backend {} --{} --seed {} --filter '{which}'{}",
+            "lapidary conformance --backend {} --{} --seed {} --filter={which}{}",
             adapter.name(),
             options.mode.name(),
             options.seed,
@@ -241,7 +273,16 @@ impl FailureReport {
             tier: fault.tier,
             message: fault.message.clone(),
             replay,
+            spec: None,
             shrunk: None,
         }
+    }
+
+    /// The case to keep for later, if a case failed: the smallest one known that fails on `backend`.
+    #[must_use]
+    pub fn regression(&self, backend: &str) -> Option<Spec> {
+        let failed =
+            || self.spec.as_ref().map(|spec| as_regression(spec, FAILED, self.tier, backend));
+        self.shrunk.clone().or_else(failed)
     }
 }

@@ -87,6 +87,10 @@ fn curated(adapter: &dyn Adapter, options: &Options) -> Result<Vec<Planned>, Fil
             skip(&spec, format!("more multiplications than the {reach:.0e} tried on this backend"));
             continue;
         }
+        if let Some(reason) = spec.obstacle() {
+            skip(&spec, reason);
+            continue;
+        }
         let kernels = adapter.kernels(Types::of_spec(&spec));
         let every = options.mode == Mode::Full || spec.tags.contains(&Tag::Regression);
         let mut fits = false;
@@ -183,12 +187,11 @@ pub(super) fn run(
                 kernel.failed += 1;
                 let tier = fault.tier;
                 let mut failure = FailureReport::new(adapter, options, item, &fault);
+                failure.spec = Some(item.spec.clone());
                 if shrunk < SHRUNK {
                     shrunk += 1;
                     let seed = data_seed(options.seed, &item.spec);
-                    let mut spec = shrink(adapter, item.kernel, &item.spec, seed, tier);
-                    spec.backends = vec![adapter.name().to_owned()];
-                    failure.shrunk = Some(spec);
+                    failure.shrunk = Some(shrink(adapter, item.kernel, &item.spec, seed, tier));
                 }
                 report.failures.push(failure);
             }
