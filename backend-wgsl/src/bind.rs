@@ -3,8 +3,8 @@
 use lapidary_core::{Error, Layout, Placement, Problem, Shape, Tensor, TensorSlice};
 
 use crate::decide::{
-    self, COPY_TILE, Chunk, Kernel, Pass, Reads, Stage, Store, Vector, bands, pack_workgroups,
-    reduce_workgroups,
+    self, COPY_TILE, Chunk, Kernel, Pass, Reads, Stage, Store, Vector, bands, largest_band,
+    pack_workgroups, reduce_workgroups,
 };
 use crate::device::Wgsl;
 use crate::emit::{self, Access};
@@ -222,7 +222,7 @@ impl Wgsl {
     }
 
     /// Binds an operand and its copy for the copying kernel: one dispatch, or several where a
-    /// dispatch cannot have as many workgroups.
+    /// dispatch cannot have as many workgroups, or a binding not all of either.
     pub(crate) fn bind_copy(
         &self,
         problem: &Problem,
@@ -240,14 +240,16 @@ impl Wgsl {
             message: "the plan has no copy".into(),
         })?;
         let source = Source { layout, ..source };
-        let whole = Shape::new(1, target.len());
-        let to = bound(target, 0, whole, Layout::row_major(1, target.len()), alignment);
+        let copied =
+            Layout { batch_stride: reads.layout.batch_stride, ..Layout::row_major(1, copy.pitch) };
         let lines_are_near = layout.row_stride.unsigned_abs() < layout.col_stride.unsigned_abs();
         let access = Access::ReadOnlyInputs;
         let text = emit::copy(source.tensor.element(), copy.order, lines_are_near, access);
         let pipeline = self.inner.pipeline(Pass::Copy(copy.order).name(), text, access, 0)?;
-        let bands = bands(&copy, lines, problem.k, self.inner.limits.workgroups_per_axis);
-        bands
+        let types = [source.tensor.element(), target.element()];
+        let count = [copy.batch, lines, problem.k];
+        let most = largest_band(&copy, types, layout, count, &self.inner.limits)?;
+        bands(&copy, lines, problem.k, most)
             .into_iter()
             .map(|band| {
                 let [batch, rows, cols] = band.count;
@@ -255,13 +257,15 @@ impl Wgsl {
                 let shift =
                     band.first.iter().zip(strides).map(|(&at, s)| at as i128 * s as i128).sum();
                 let from = source.bound(shift, Shape { batch, rows, cols }, alignment);
+                let part = Shape { batch, rows: band.slow, cols: band.written };
+                let to = bound(target, band.to, part, copied, alignment);
                 let mut params = Params::of(problem);
                 params.m = rows as u32;
                 params.n = band.written as u32;
                 params.k = cols as u32;
                 params.batch = batch as u32;
                 params.a = Strides::new(from.base, layout);
-                params.c.base = band.to as u32;
+                params.c.base = to.base;
                 params.c.row = copy.pitch as u32;
                 params.c.batch = reads.layout.batch_stride as u32;
                 let uniform = self.uniform(&params)?;

@@ -1,6 +1,5 @@
 //! Running a plan: into the caller's encoder, or submitted, or timed.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lapidary_core::{
@@ -10,7 +9,7 @@ use lapidary_core::{
 
 use crate::device::Wgsl;
 use crate::pack::WgslPackedB;
-use crate::plan::{Dispatch, Prepared, WgslPlan};
+use crate::plan::{Dispatch, WgslPlan};
 use crate::tensor::WgslTensor;
 
 /// Least time of a round of the warm-up that runs without waiting in between.
@@ -187,13 +186,14 @@ impl Wgsl {
         }
         let prepared =
             sets.iter().map(|args| self.prepare(plan, args)).collect::<Result<Vec<_>, Error>>()?;
-        let passes = passes_of_run(&prepared, row);
-        let together = (MOST_QUERIES / (2 * passes.max(1))).max(1);
-        let mut times = Vec::with_capacity(runs);
-        while times.len() < runs {
-            let next = together.min(runs - times.len());
-            times.extend(self.timed(plan, &prepared, next, row)?);
+        let chunks: Vec<_> = prepared.iter().map(|set| set.chunks.as_slice()).collect();
+        let mut times = vec![Duration::ZERO; runs];
+        for passes in passes(&chunks, runs, row).chunks(MOST_QUERIES / 2) {
+            for (pass, time) in passes.iter().zip(self.timed(plan, passes)?) {
+                times[pass.run] += time;
+            }
         }
+        times.iter_mut().for_each(|time| *time = time.div_f64(row as f64));
         Ok(Timing { runs: times, device_clock })
     }
 
@@ -213,21 +213,14 @@ impl Wgsl {
         Ok(start.elapsed() / executions.max(1))
     }
 
-    /// Runs between timestamps, each pass its own submission, and none waited for before the last.
+    /// Times of passes between timestamps, each its own submission, and none waited for before the last.
     fn timed(
         &self,
         plan: &WgslPlan,
-        sets: &[Arc<Prepared>],
-        runs: usize,
-        row: usize,
+        passes: &[TimedPass<'_, Vec<Dispatch>>],
     ) -> Result<Vec<Duration>, Error> {
         let inner = &self.inner;
-        let passes = passes_of_run(sets, row);
-        let count = (2 * passes * runs) as u32;
-        if count == 0 {
-            return Ok(vec![Duration::ZERO; runs]);
-        }
-        let chunks_of_pass = if row == 1 { 1 } else { row * chunks_of(sets) };
+        let count = 2 * passes.len() as u32;
         let bytes = u64::from(count) * 8;
         let resolved = inner.scoped("timing", bytes, || {
             let queries = inner.device.create_query_set(&wgpu::QuerySetDescriptor {
@@ -241,8 +234,7 @@ impl Wgsl {
                 usage: wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC,
                 mapped_at_creation: false,
             });
-            let mut chunks = sets.iter().cycle().flat_map(|set| &set.chunks);
-            for index in 0..passes * runs {
+            for (index, timed) in passes.iter().enumerate() {
                 let mut encoder = inner.device.create_command_encoder(&Default::default());
                 {
                     let first = 2 * index as u32;
@@ -254,8 +246,8 @@ impl Wgsl {
                             end_of_pass_write_index: Some(first + 1),
                         }),
                     });
-                    let of_pass = chunks.by_ref().take(chunks_of_pass);
-                    of_pass.flatten().for_each(|dispatch| dispatch.encode(&mut pass));
+                    let dispatches = timed.chunks.iter().copied().flatten();
+                    dispatches.for_each(|dispatch| dispatch.encode(&mut pass));
                 }
                 inner.queue.submit([encoder.finish()]);
             }
@@ -268,32 +260,43 @@ impl Wgsl {
         let ticks: Vec<u64> = bytemuck::pod_collect_to_vec(&bytes);
         let period = f64::from(inner.queue.get_timestamp_period());
         ticks
-            .chunks(2 * passes)
-            .map(|run| {
-                let mut total = 0.0;
-                for pair in run.chunks(2) {
-                    let (begin, end) = (pair[0], pair[1]);
-                    let ticks = end.checked_sub(begin).ok_or_else(|| Error::Device {
-                        device: inner.name.clone(),
-                        operation: "timing",
-                        message: format!("the timestamp at the end, {end}, is before {begin}"),
-                    })?;
-                    total += ticks as f64 * period;
-                }
-                Ok(Duration::from_secs_f64(total * 1e-9 / row as f64))
+            .chunks(2)
+            .map(|pair| {
+                let (begin, end) = (pair[0], pair[1]);
+                let ticks = end.checked_sub(begin).ok_or_else(|| Error::Device {
+                    device: inner.name.clone(),
+                    operation: "timing",
+                    message: format!("the timestamp at the end, {end}, is before {begin}"),
+                })?;
+                Ok(Duration::from_secs_f64(ticks as f64 * period * 1e-9))
             })
             .collect()
     }
 }
 
-/// Chunks of a plan: as many on any operands.
-fn chunks_of(sets: &[Arc<Prepared>]) -> usize {
-    sets.first().map_or(0, |set| set.chunks.len())
+/// What is recorded between two timestamps.
+#[derive(Debug, PartialEq, Eq)]
+struct TimedPass<'s, C> {
+    /// The run whose time it is part of.
+    run: usize,
+    chunks: Vec<&'s C>,
 }
 
-/// Passes of a run of `row` executions: one, or of a single execution one a chunk.
-fn passes_of_run(sets: &[Arc<Prepared>], row: usize) -> usize {
-    if row == 1 { chunks_of(sets) } else { chunks_of(sets).min(1) }
+/// The passes of `runs` runs of `row` executions each, on sets of operands in turn, given by their
+/// chunks: one pass a run, or of a single execution one a chunk. Sets may differ in how many chunks
+/// they have: a packed B has a plan of its own.
+fn passes<'s, C>(sets: &[&'s [C]], runs: usize, row: usize) -> Vec<TimedPass<'s, C>> {
+    let mut in_turn = sets.iter().cycle();
+    let mut passes = Vec::new();
+    for run in 0..runs {
+        let chunks: Vec<&C> = in_turn.by_ref().take(row).copied().flatten().collect();
+        if row == 1 {
+            passes.extend(chunks.into_iter().map(|chunk| TimedPass { run, chunks: vec![chunk] }));
+        } else if !chunks.is_empty() {
+            passes.push(TimedPass { run, chunks });
+        }
+    }
+    passes
 }
 
 impl Dispatch {
@@ -359,5 +362,31 @@ impl Backend for Wgsl {
         progress: &dyn Fn(Progress),
     ) -> Result<PlanSummary, Error> {
         self.run_on_host(problem, options, operands, &mut c, progress).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Chunks as letters; a run's passes are separated by commas.
+    fn passes_of(sets: &[&str], runs: usize, row: usize) -> Vec<String> {
+        let letters: Vec<Vec<char>> = sets.iter().map(|set| set.chars().collect()).collect();
+        let sets: Vec<&[char]> = letters.iter().map(Vec::as_slice).collect();
+        let mut texts = vec![Vec::new(); runs];
+        for pass in passes(&sets, runs, row) {
+            texts[pass.run].push(pass.chunks.into_iter().collect::<String>());
+        }
+        texts.into_iter().map(|passes| passes.join(",")).collect()
+    }
+
+    #[test]
+    fn a_run_is_timed_over_its_own_chunks_alone() {
+        assert_eq!(passes_of(&["ab"], 2, 1), ["a,b", "a,b"]);
+        // Sets of two chunks, of one, of none.
+        assert_eq!(passes_of(&["ab", "x", ""], 4, 1), ["a,b", "x", "", "a,b"]);
+        assert_eq!(passes_of(&["ab", "x"], 2, 3), ["abxab", "xabx"]);
+        assert_eq!(passes_of(&["", ""], 2, 2), ["", ""]);
+        assert_eq!(passes_of(&["ab"], 0, 1), [""; 0]);
     }
 }

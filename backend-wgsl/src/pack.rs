@@ -18,7 +18,7 @@ use crate::tensor::WgslTensor;
 /// ```
 ///
 /// Every kernel reads this order in whole vectors. A batch that shares one B (batch stride 0) is
-/// packed as one matrix.
+/// packed as one matrix. A B longer than a binding is packed in parts and multiplied in pieces of K.
 #[derive(Debug)]
 pub struct WgslPackedB {
     pub(crate) tensor: WgslTensor,
@@ -130,26 +130,14 @@ impl Wgsl {
             .check_bounds(b.tensor.len())?;
         let reads = packed(problem)?;
         let len = reads.copy.map_or(0, |copy| copy.len);
-        let limit = self.inner.limits.binding_bytes;
-        let bytes = |elements: u128| (elements * problem.b.bits() as u128).div_ceil(8);
-        let span = problem.b_layout.extent(shape).map_or(0, |e| e.max - e.min + 1) as u128;
-        for requested in [bytes(len as u128), bytes(span) + 256] {
-            if requested > u128::from(limit) {
-                return Err(Error::LimitExceeded {
-                    what: "bytes of B to pack in one binding",
-                    requested,
-                    limit: u128::from(limit),
-                });
-            }
+        if problem.reads_factors() && !problem.is_empty() {
+            // Compile now what will read it.
+            self.packed_plan(plan)?;
         }
         let tensor = self.allocate(problem.b, len)?;
         if !shape.is_empty() {
             let source = Source { tensor: b.tensor, offset: b.offset, layout: problem.b_layout };
             self.submit(&self.bind_copy(problem, source, &tensor, reads, false)?)?;
-        }
-        if problem.reads_factors() && !problem.is_empty() {
-            // Compile now what will read it.
-            self.packed_plan(plan)?;
         }
         let form = Form::new(problem, &reads);
         Ok(WgslPackedB { tensor, layout: reads.layout, form, description: form.to_string() })

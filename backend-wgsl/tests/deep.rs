@@ -138,3 +138,47 @@ fn k_is_cut_where_an_operand_exceeds_a_binding() {
     let comparison = expected.compare_exact(&common::found(&case.c, &after));
     assert!(comparison.passed(), "{comparison}");
 }
+
+/// A packed B that no binding holds is packed in parts and read in pieces of K, whether B lay by rows or
+/// by columns.
+#[test]
+fn b_is_packed_past_a_binding() {
+    let options = WgslOptions::default().restrict(
+        wgpu::Limits {
+            max_storage_buffer_binding_size: 1 << 18,
+            ..wgpu::Limits::downlevel_defaults()
+        },
+        wgpu::Features::empty(),
+    );
+    let Some(device) = common::own(&options) else { return };
+    use ElementType as E;
+    for (operands, output, [batch, m, n, k]) in [
+        ([E::F32, E::F32], E::F32, [1, 5, 130, 1500]),
+        ([E::F32, E::F32], E::F32, [1, 3, 1000, 300]),
+        ([E::BF16, E::BF16], E::BF16, [3, 5, 333, 700]),
+        ([E::I8, E::I8], E::I32, [1, 5, 700, 777]),
+        ([E::F32, E::I4], E::F32, [1, 5, 1026, 1000]),
+    ] {
+        for b in [Arrangement::Dense, Arrangement::ColMajor, Arrangement::ReversedRows] {
+            let mut problem = Problem::new(m, n, k).batch(batch).beta(1.0);
+            problem = problem.elements(operands[0], output).factors(operands[0], operands[1]);
+            let mut case = Case::new(problem, Values::SmallIntegers(1), 41).arranged(
+                Arrangement::Dense,
+                b,
+                Arrangement::Dense,
+            );
+            let expected = common::expect(&mut case);
+            let uploaded = Uploaded::new(&device, &case);
+            let plan = device.plan(&uploaded.problem, &PlanOptions::default()).expect("plans");
+            let packed = device.pack_b(&plan, uploaded.b()).expect("packs");
+            assert!(plan.packed_summary().is_some_and(|summary| {
+                summary.notes.iter().any(|note| note.contains("whose sums a pass of its own"))
+            }));
+            let c = common::upload(&device, &case.c);
+            device.execute(&plan, &uploaded.args_packed(&packed, &c)).expect("executes");
+            let after = common::download(&device, &c);
+            let comparison = expected.compare_exact(&common::found(&case.c, &after));
+            assert!(comparison.passed(), "{operands:?} {n} {k} {b:?}: {comparison}");
+        }
+    }
+}

@@ -1,12 +1,18 @@
-//! Compiled kernels on disk: found again, and never in the way.
+//! Compiled kernels: by several threads at once, each once; on disk, found again and never in the way.
 #![cfg(feature = "tune")]
 
 mod common;
 
 use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
-use lapidary_core::{ElementType, Gemm, MatrixRef, Operands};
+use lapidary_core::{
+    ElementType, Error, Gemm, KernelChoice, MatrixRef, Operands, PlanOptions, Problem,
+};
 use lapidary_wgsl::{PipelineCache, PipelineCacheState, Wgsl, WgslOptions};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
 
 fn open(folder: &Path) -> Option<Wgsl> {
     common::own(&WgslOptions::default().pipeline_cache(PipelineCache::at(folder)))
@@ -112,4 +118,112 @@ fn devices_that_share_a_folder_do_not_disturb_each_other() {
             });
         }
     });
+}
+
+/// Counts the compilations of the threads it is the subscriber of, and holds each up until as many have
+/// begun as are awaited.
+#[derive(Clone)]
+struct Compilations(Arc<Counted>);
+
+struct Counted {
+    begun: Mutex<usize>,
+    another: Condvar,
+    awaited: usize,
+}
+
+impl Compilations {
+    fn awaiting(awaited: usize) -> Self {
+        Self(Arc::new(Counted { begun: Mutex::new(0), another: Condvar::new(), awaited }))
+    }
+
+    fn begun(&self) -> usize {
+        *self.0.begun.lock().expect("no panic")
+    }
+}
+
+impl Subscriber for Compilations {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_span() && metadata.name() == "compile"
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn enter(&self, _: &Id) {
+        let mut begun = self.0.begun.lock().expect("no panic");
+        *begun += 1;
+        self.0.another.notify_all();
+        let missing = |begun: &mut usize| *begun < self.0.awaited;
+        // Long enough for any machine: a test that passes does not wait for it.
+        let waited = self.0.another.wait_timeout_while(begun, Duration::from_secs(60), missing);
+        drop(waited.expect("no panic"));
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn event(&self, _: &Event<'_>) {}
+    fn exit(&self, _: &Id) {}
+}
+
+/// Plans on a thread for each problem, all at once.
+fn plan_at_once(
+    device: &Wgsl,
+    compilations: &Compilations,
+    problems: &[Problem],
+) -> Vec<Result<(), Error>> {
+    // A kernel that stores C itself: one compilation a plan.
+    let options = PlanOptions::kernel(KernelChoice::Naive);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = problems
+            .iter()
+            .map(|problem| {
+                let (options, compilations) = (&options, compilations.clone());
+                scope.spawn(move || {
+                    tracing::subscriber::with_default(compilations, || {
+                        Gemm::<Wgsl>::plan(device, problem, options).map(|_| ())
+                    })
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    })
+}
+
+#[test]
+fn threads_compile_different_kernels_at_the_same_time() {
+    let Some(device) = common::own(&WgslOptions::default()) else { return };
+    let compilations = Compilations::awaiting(2);
+    let (f32, bf16) = (Problem::new(8, 8, 8), ElementType::BF16);
+    let problems = [f32.clone(), f32.elements(bf16, ElementType::F32)];
+    // Neither compilation goes on before the other has begun.
+    for planned in plan_at_once(&device, &compilations, &problems) {
+        planned.expect("plans");
+    }
+    assert_eq!(compilations.begun(), 2);
+}
+
+#[test]
+fn threads_that_want_the_same_kernel_have_it_compiled_once() {
+    let Some(device) = common::own(&WgslOptions::default()) else { return };
+    let compilations = Compilations::awaiting(1);
+    for planned in plan_at_once(&device, &compilations, &vec![Problem::new(8, 8, 8); 8]) {
+        planned.expect("plans");
+    }
+    assert_eq!(compilations.begun(), 1);
+    // It is kept.
+    plan_at_once(&device, &compilations, &[Problem::new(8, 8, 8)]);
+    assert_eq!(compilations.begun(), 1);
+}
+
+#[test]
+fn a_compilation_that_fails_fails_for_every_thread_that_waits() {
+    let Some(device) = common::own(&WgslOptions::default()) else { return };
+    let compilations = Compilations::awaiting(1);
+    device.device().destroy();
+    for planned in plan_at_once(&device, &compilations, &vec![Problem::new(8, 8, 8); 8]) {
+        assert!(matches!(planned, Err(Error::DeviceLost { .. })), "{planned:?}");
+    }
+    // Each tries for itself: what failed for one may work for the next.
+    assert_eq!(compilations.begun(), 8);
 }

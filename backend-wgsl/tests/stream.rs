@@ -4,6 +4,7 @@ mod common;
 
 use std::cell::RefCell;
 
+use lapidary_core::policy::{KernelConfig, RegisterPrefetch, VectorFma};
 use lapidary_core::testing::{Arrangement, Case, Values, block_on};
 use lapidary_core::{
     Activation, AnyMatrixMut, AnyMatrixRef, Backend, ElementType, Error, Gemm, KernelChoice,
@@ -67,14 +68,13 @@ proptest! {
 }
 
 /// A product in pieces, with what it reported.
-fn streamed(device: &Wgsl, case: &Case, kernel: KernelChoice) -> Output {
+fn streamed(device: &Wgsl, case: &Case, options: &PlanOptions) -> Output {
     let seen = RefCell::new(Vec::<Progress>::new());
-    let options = PlanOptions::kernel(kernel);
     let output = block_on(Gemm::<Wgsl>::run_with(
         device,
         &case.problem,
         &case.operands(),
-        &options,
+        options,
         &|progress| seen.borrow_mut().push(progress),
     ));
     let output = output.unwrap_or_else(|error| panic!("{:?}: {error}", case.problem));
@@ -113,8 +113,7 @@ fn a_streamed_product_has_the_bits_of_the_whole() {
     ] {
         let [a, b] = arrangements;
         let case = Case::new(problem, Values::Uniform, 3).arranged(a, b, Arrangement::Padded);
-        let kernel = KernelChoice::WorkgroupTile;
-        let options = PlanOptions::kernel(kernel);
+        let options = PlanOptions::kernel(KernelChoice::WorkgroupTile);
         let expected = block_on(Gemm::<Wgsl>::run_with(
             whole,
             &case.problem,
@@ -123,7 +122,34 @@ fn a_streamed_product_has_the_bits_of_the_whole() {
             &|_| {},
         ));
         let expected = expected.expect("fits").matrix;
-        assert_eq!(streamed(&device, &case, kernel).matrix, expected, "{:?}", case.problem);
+        assert_eq!(streamed(&device, &case, &options).matrix, expected, "{:?}", case.problem);
+    }
+}
+
+/// What the caller asks for holds for every piece: with it, the bits of the whole.
+#[test]
+fn pieces_are_planned_as_asked() {
+    let (Some(whole), Some(device)) = (common::device(), with_budget(300_000)) else { return };
+    // Rows of whole vectors, as the tiles of pieces are.
+    let case = Case::new(Problem::new(300, 212, 97).alpha(0.3), Values::Uniform, 5);
+    let blocks = KernelConfig::of::<RegisterPrefetch<32, 32, 16>, VectorFma<4, 4>>();
+    let blocks = PlanOptions::kernel(KernelChoice::Policy(blocks));
+    let mut seen = Vec::new();
+    for options in [
+        PlanOptions::kernel(KernelChoice::RegisterTile),
+        blocks.clone(),
+        blocks.clone().k_slices(3),
+        blocks.copies([true, true]),
+    ] {
+        let operands = case.operands();
+        let run = Gemm::<Wgsl>::run_with(whole, &case.problem, &operands, &options, &|_| {});
+        let expected = block_on(run).expect("fits");
+        let found = streamed(&device, &case, &options);
+        let said = |output: &Output| (output.summary.kernel.clone(), output.summary.passes.clone());
+        assert_eq!(said(&found), said(&expected), "{options:?}");
+        assert_eq!(found.matrix, expected.matrix, "{options:?}");
+        assert!(!seen.contains(&said(&found)), "{options:?} makes a difference");
+        seen.push(said(&found));
     }
 }
 
@@ -149,7 +175,7 @@ fn pieces_of_k_add_up() {
                 Arrangement::Dense,
             );
             let expected = oracle::reference(&case.problem, &case.operands()).expect("valid");
-            let output = streamed(&device, &case, KernelChoice::Auto);
+            let output = streamed(&device, &case, &PlanOptions::default());
             let comparison = expected.compare_exact(&output.matrix.as_ref());
             assert!(comparison.passed(), "{:?}: {comparison}", case.problem);
             let note = output.summary.notes.last().cloned().unwrap_or_default();

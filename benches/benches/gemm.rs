@@ -79,7 +79,11 @@ impl Bench {
                 || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/bench.csv")),
                 PathBuf::from,
             );
-            let written = File::create(&path)
+            // A build elsewhere leaves no folder `target` here.
+            let written = path
+                .parent()
+                .map_or(Ok(()), std::fs::create_dir_all)
+                .and_then(|()| File::create(&path))
                 .map_err(csv_error)
                 .and_then(|file| row::write(&self.rows, file).map_err(csv_error));
             match written {

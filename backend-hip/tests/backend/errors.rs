@@ -47,6 +47,41 @@ fn types_of_another_target() {
     }
 }
 
+/// Integer weights of float activations, with scales of groups or without, and what multiplies them.
+#[test]
+fn weights_of_wider_activations() {
+    use ElementType as E;
+    let mut refusals = 0;
+    for target in [Target::Gfx90a, Target::Gfx942, Target::Gfx950, Target::Gfx1100] {
+        for activations in [E::F32, E::F16, E::BF16] {
+            for weights in [E::I8, E::I4] {
+                for group in [None, Some(32)] {
+                    let problem = square(activations, E::F32).factors(activations, weights);
+                    let problem = problem.b_group(group);
+                    problem.validate().expect("what the CPU multiplies");
+                    match refused(target, &problem, KernelChoice::Auto) {
+                        Error::ElementTypeUnavailable { backend, element, needs } => {
+                            assert_eq!(element, weights);
+                            assert!(backend.contains(target.name()), "{backend}");
+                            assert!(needs.contains("i8") && needs.contains("WGSL"), "{needs}");
+                        }
+                        other => panic!("{target} {activations} {weights} {group:?}: {other}"),
+                    }
+                    refusals += 1;
+                }
+            }
+        }
+    }
+    assert_eq!(refusals, 48);
+    // The backend itself says the same before it compiles anything.
+    let problem = square(E::F16, E::F32).factors(E::F16, E::I4);
+    let Some(device) = device(Target::Gfx942) else { return };
+    match Gemm::<Hip>::plan(&device, &problem, &PlanOptions::default()) {
+        Err(Error::ElementTypeUnavailable { element: E::I4, .. }) => {}
+        other => panic!("{:?}", other.err()),
+    }
+}
+
 #[test]
 fn tiles_that_no_machine_holds() {
     let problem = square(ElementType::F32, ElementType::F32);

@@ -4,7 +4,7 @@
 //! or below it. So it pays where the other side of C is long, and sooner where the operand's own
 //! strides only allow single loads.
 
-use lapidary_core::{ElementType, Layout, Problem, Shape};
+use lapidary_core::{ElementType, Error, Layout, Problem, Shape};
 
 use super::fetch::Lines;
 use super::kernel::{Body, Kernel};
@@ -237,31 +237,99 @@ pub(crate) struct Band {
     /// Elements (words of four, for [`CopyOrder::Quads`]) along the copy's fast axis, zeros behind
     /// the operand's end included.
     pub(crate) written: usize,
+    /// Elements (words of four) along its slow axis.
+    pub(crate) slow: usize,
     /// Where in the copy its first element goes.
     pub(crate) to: usize,
 }
 
-/// The dispatches of at most `axis` workgroups along each axis that copy `lines` lines of `k` steps.
-pub(crate) fn bands(copy: &OperandCopy, lines: usize, k: usize, axis: u32) -> Vec<Band> {
-    let axis = axis as usize;
-    let step = axis.saturating_mul(COPY_TILE);
+/// The largest [`Band`] of an operand: matrices, lines and steps along K, of which there are `count` in
+/// all and which lie as `source` has lines by steps. Its part of the operand and its part of the copy fit
+/// a binding each, its workgroups a dispatch.
+///
+/// # Errors
+/// [`Error::LimitExceeded`] if not even the elements of a word fit.
+pub(crate) fn largest_band(
+    copy: &OperandCopy,
+    [element, stored]: [ElementType; 2],
+    source: Layout,
+    count: [usize; 3],
+    limits: &DeviceLimits,
+) -> Result<[usize; 3], Error> {
+    let axis = limits.workgroups_per_axis as usize;
+    let tiles = axis.saturating_mul(COPY_TILE);
+    let mut band = [count[0].min(axis), count[1].min(tiles), count[2].min(tiles)];
+    let matrix = copy.len / copy.batch.max(1);
+    let strides = |layout: Layout| {
+        [layout.batch_stride, layout.row_stride, layout.col_stride].map(isize::unsigned_abs)
+    };
+    // A quarter of the steps, as many words: rounded up to whole elements, a stride of a step is that
+    // of a word or less.
+    let target = match copy.order {
+        CopyOrder::AlongK => [matrix, copy.pitch, 1],
+        CopyOrder::AcrossK => [matrix, 1, copy.pitch],
+        CopyOrder::Quads => [matrix, 1, copy.pitch.div_ceil(4)],
+    };
+    let sides = [(strides(source), element), (target, stored)];
+    // Whole words of the copy, which each belong to one band.
+    let word = 32 / stored.bits();
+    let least = match copy.order {
+        CopyOrder::AlongK => [1, 1, word],
+        CopyOrder::AcrossK => [1, word, 1],
+        CopyOrder::Quads => [1, 1, 4],
+    };
+    // Zeros behind the last line, and a binding starts at a multiple.
+    let slack = limits.binding_alignment + 16 * 4;
+    let limit = limits.binding_bytes.saturating_sub(slack);
+    loop {
+        let bytes = |(strides, element): ([usize; 3], ElementType)| {
+            let steps = band.iter().zip(strides);
+            let elements: u128 = steps.map(|(&len, s)| (len as u128 - 1) * s as u128).sum();
+            ((elements + 1) * element.bits() as u128).div_ceil(8)
+        };
+        let [from, to] = sides.map(bytes);
+        let requested = from.max(to);
+        if requested <= u128::from(limit) {
+            return Ok(band);
+        }
+        let (strides, _) = sides[usize::from(to > from)];
+        let longest = (0..3)
+            .filter(|&axis| band[axis] > least[axis])
+            .max_by_key(|&axis| (band[axis] as u128 - 1) * strides[axis] as u128);
+        let Some(axis) = longest else {
+            return Err(Error::LimitExceeded {
+                what: "bytes between an operand's elements of one word of its copy",
+                requested,
+                limit: u128::from(limit),
+            });
+        };
+        band[axis] = band[axis].div_ceil(2).next_multiple_of(least[axis]);
+    }
+}
+
+/// The dispatches of up to `most` matrices, lines and steps along K each that copy `lines` lines of `k`
+/// steps.
+pub(crate) fn bands(copy: &OperandCopy, lines: usize, k: usize, most: [usize; 3]) -> Vec<Band> {
     let matrix = copy.len / copy.batch.max(1);
     let mut bands = Vec::new();
-    for z in (0..copy.batch).step_by(axis) {
-        for line in (0..lines).step_by(step) {
-            for k0 in (0..k).step_by(step) {
-                let count = [axis.min(copy.batch - z), step.min(lines - line), step.min(k - k0)];
-                // The fast axis' place and whether this band ends it, and the slow axis' place.
-                let (fast, ends, slow) = match copy.order {
-                    CopyOrder::AlongK => (k0, k0 + count[2] == k, line),
-                    CopyOrder::AcrossK => (line, line + count[1] == lines, k0),
-                    CopyOrder::Quads => (line, line + count[1] == lines, k0 / 4),
+    for z in (0..copy.batch).step_by(most[0].max(1)) {
+        for line in (0..lines).step_by(most[1].max(1)) {
+            for k0 in (0..k).step_by(most[2].max(1)) {
+                let rest = [copy.batch - z, lines - line, k - k0];
+                let count = [0, 1, 2].map(|axis| most[axis].min(rest[axis]));
+                // The fast axis' place and whether this band ends it, and the slow axis' place and length.
+                let across = (line, line + count[1] == lines);
+                let ((fast, ends), slow, len) = match copy.order {
+                    CopyOrder::AlongK => ((k0, k0 + count[2] == k), line, count[1]),
+                    CopyOrder::AcrossK => (across, k0, count[2]),
+                    CopyOrder::Quads => (across, k0 / 4, count[2].div_ceil(4)),
                 };
                 let near = if copy.order == CopyOrder::AlongK { count[2] } else { count[1] };
                 bands.push(Band {
                     first: [z, line, k0],
                     count,
                     written: if ends { copy.pitch - fast } else { near },
+                    slow: len,
                     to: z * matrix + slow * copy.pitch + fast,
                 });
             }
@@ -307,31 +375,91 @@ mod tests {
                     element: problem.b,
                 };
                 let copy = in_order(&problem, side, order).and_then(|r| r.copy).expect("small");
-                for axis in [1, 2, 65_535] {
+                for most in [[1, 32, 32], [2, 64, 64], [2, 32, 96], [65_535; 3]] {
                     let mut times = vec![0u32; copy.len];
-                    for band in bands(&copy, lines, k, axis) {
-                        let [matrices, near_lines, steps] = band.count;
-                        assert!(
-                            band.count
-                                .iter()
-                                .zip([1, COPY_TILE, COPY_TILE])
-                                .all(|(&count, tile)| count.div_ceil(tile) <= axis as usize)
-                        );
-                        let slow = match order {
-                            CopyOrder::AlongK => near_lines,
-                            CopyOrder::AcrossK => steps,
-                            CopyOrder::Quads => steps.div_ceil(4),
-                        };
-                        for z in 0..matrices {
-                            for line in 0..slow {
+                    for band in bands(&copy, lines, k, most) {
+                        assert!(band.count.iter().zip(most).all(|(&count, most)| count <= most));
+                        for z in 0..band.count[0] {
+                            for line in 0..band.slow {
                                 let first = band.to + z * (copy.len / batch) + line * copy.pitch;
                                 times[first..first + band.written].iter_mut().for_each(|t| *t += 1);
                             }
                         }
                     }
-                    assert!(times.iter().all(|&t| t == 1), "{order:?} {batch} {lines} {k} {axis}");
+                    assert!(
+                        times.iter().all(|&t| t == 1),
+                        "{order:?} {batch} {lines} {k} {most:?}"
+                    );
                 }
             }
+        }
+    }
+
+    /// Bytes from the first to the last element of a part of an operand or copy.
+    fn span(shape: Shape, layout: Layout, element: ElementType) -> u64 {
+        let extent = layout.extent(shape).expect("not empty");
+        element.bytes_for((extent.max - extent.min + 1) as usize) as u64
+    }
+
+    /// Of matrices longer than a binding every band fits one on both sides; others are one band.
+    #[test]
+    fn bands_fit_bindings() {
+        let mut limits = DeviceLimits::from_limits(
+            &wgpu::Limits::downlevel_defaults(),
+            wgpu::Features::empty(),
+            false,
+        );
+        limits.binding_bytes = 1 << 16;
+        for (element, order) in [
+            (ElementType::F32, CopyOrder::AcrossK),
+            (ElementType::BF16, CopyOrder::AlongK),
+            (ElementType::I4, CopyOrder::AcrossK),
+            (ElementType::I8, CopyOrder::Quads),
+        ] {
+            for [batch, lines, k] in [[1, 5000, 40], [1, 40, 5000], [7, 300, 260], [1, 32, 32]] {
+                for columns in [false, true] {
+                    let mut problem = Problem::new(4, lines, k).batch(batch);
+                    problem.b = element;
+                    if columns {
+                        problem.b_layout = Layout::col_major(k, lines);
+                    }
+                    let side =
+                        Side { is_a: false, lines, reuse: 4, layout: problem.b_layout, element };
+                    let reads = in_order(&problem, side, order).expect("small");
+                    let copy = reads.copy.expect("a copy");
+                    let source = problem.b_layout.transposed();
+                    let types = [element, reads.element];
+                    let most = largest_band(&copy, types, source, [batch, lines, k], &limits)
+                        .expect("tiles fit");
+                    let bands = bands(&copy, lines, k, most);
+                    let mut whole = 0;
+                    for band in &bands {
+                        let [batch, rows, cols] = band.count;
+                        let from = span(Shape { batch, rows, cols }, source, element);
+                        let part = Shape { batch, rows: band.slow, cols: band.written };
+                        let lies = Layout {
+                            batch_stride: (copy.len / copy.batch) as isize,
+                            row_stride: copy.pitch as isize,
+                            col_stride: 1,
+                        };
+                        let to = span(part, lies, reads.element);
+                        let room = limits.binding_bytes - limits.binding_alignment;
+                        assert!(from.max(to) <= room, "{element} {order:?} {band:?}: {from} {to}");
+                        whole += element.bytes_for(batch * rows * cols);
+                    }
+                    assert_eq!(whole, element.bytes_for(batch * lines * k));
+                    assert!(bands.len() > 1 || lines * k == 32 * 32);
+                }
+            }
+        }
+        // Elements of a word further apart than any binding is long.
+        let copy = OperandCopy { order: CopyOrder::AcrossK, pitch: 64, len: 64 * 64, batch: 1 };
+        let source = Layout { row_stride: 1 << 20, col_stride: 1, batch_stride: 0 };
+        match largest_band(&copy, [ElementType::BF16; 2], source, [1, 64, 64], &limits) {
+            Err(Error::LimitExceeded { requested, .. }) => {
+                assert_eq!(requested, 2 * ((1 << 20) + 1));
+            }
+            other => panic!("{other:?}"),
         }
     }
 }

@@ -20,7 +20,7 @@ use lapidary_core::{
 pub use automatic::{BlockRow, cooperative_blocks, dot4_blocks, float_blocks, integer_blocks};
 pub use chunk::Chunk;
 pub(crate) use chunk::{PACK_THREADS, REDUCE_THREADS, pack_workgroups, reduce_workgroups};
-pub(crate) use copies::{COPY_TILE, bands, packed_b};
+pub(crate) use copies::{COPY_TILE, bands, largest_band, packed_b};
 pub use copies::{CopyOrder, OperandCopy, Operands, Reads};
 pub use fetch::Fetch;
 pub(crate) use kernel::register_type;

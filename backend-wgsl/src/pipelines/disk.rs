@@ -200,10 +200,15 @@ impl Kept {
         Ok(Some(Self { cache, folder, identity, state, grown: AtomicBool::new(false) }))
     }
 
-    /// The driver's cache, to which the caller adds.
-    pub(super) fn grown(&self) -> &wgpu::PipelineCache {
-        self.grown.store(true, Ordering::Relaxed);
+    /// The driver's cache.
+    pub(super) fn cache(&self) -> &wgpu::PipelineCache {
         &self.cache
+    }
+
+    /// Notes that something was compiled into the cache. Afterwards, not before: what is written
+    /// meanwhile lacks it.
+    pub(super) fn grown(&self) {
+        self.grown.store(true, Ordering::Relaxed);
     }
 
     /// Writes the file if there is anything new.

@@ -1,13 +1,10 @@
-//! Compiled kernels: the most recently used are kept, and on disk where wanted.
+//! Compiled kernels: those in use are kept, and on disk where wanted.
 
 #[cfg(feature = "tune")]
 mod disk;
 
-use std::num::NonZeroUsize;
-use std::sync::{Mutex, PoisonError};
-
 use lapidary_core::Error;
-use lru::LruCache;
+use quick_cache::sync::Cache;
 
 use crate::device::Inner;
 use crate::emit::Access;
@@ -19,13 +16,15 @@ pub use disk::{PipelineCache, PipelineCacheState};
 
 /// Pipelines a device keeps. Sizes and strides are written into the fast kernels' texts, so a program
 /// of ever new shapes compiles without end, at up to a megabyte a pipeline; plans hold on to theirs.
-const KEPT: NonZeroUsize = NonZeroUsize::new(256).expect("not zero");
+const KEPT: usize = 256;
 
 /// What a device has compiled.
 #[derive(Debug)]
 pub(crate) struct Pipelines {
-    /// By module text: WGSL is the key because it is what decides the result.
-    compiled: Mutex<LruCache<String, wgpu::ComputePipeline>>,
+    /// By module text: WGSL is the key because it is what decides the result. Threads that want the
+    /// same text wait for one of them to compile it, which holds up nobody who wants another; where
+    /// that fails the next of them tries.
+    compiled: Cache<String, wgpu::ComputePipeline>,
     /// What the driver keeps for the next process.
     #[cfg(feature = "tune")]
     pub(crate) kept: Option<Kept>,
@@ -34,7 +33,7 @@ pub(crate) struct Pipelines {
 impl Default for Pipelines {
     fn default() -> Self {
         Self {
-            compiled: Mutex::new(LruCache::new(KEPT)),
+            compiled: Cache::new(KEPT),
             #[cfg(feature = "tune")]
             kept: None,
         }
@@ -51,9 +50,15 @@ impl Pipelines {
     /// The driver's cache, to which a compilation adds.
     fn driver_cache(&self) -> Option<&wgpu::PipelineCache> {
         #[cfg(feature = "tune")]
-        return self.kept.as_ref().map(Kept::grown);
+        return self.kept.as_ref().map(Kept::cache);
         #[cfg(not(feature = "tune"))]
         None
+    }
+
+    /// Notes that the driver's cache has something new.
+    fn grown(&self) {
+        #[cfg(feature = "tune")]
+        self.kept.iter().for_each(Kept::grown);
     }
 }
 
@@ -71,15 +76,22 @@ impl Inner {
             Some(rewrite) => rewrite.apply(&source),
             None => source,
         };
-        let mut compiled = self.pipelines.compiled.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(pipeline) = compiled.get(&source) {
-            return Ok(pipeline.clone());
-        }
+        let compile = || self.compile(label, &source, access, further);
+        self.pipelines.compiled.get_or_insert_with(&source, compile)
+    }
+
+    fn compile(
+        &self,
+        label: &str,
+        source: &str,
+        access: Access,
+        further: u32,
+    ) -> Result<wgpu::ComputePipeline, Error> {
         let _span = tracing::info_span!("compile", kernel = label, device = self.name).entered();
         let pipeline = self.scoped("compiling a kernel", 0, || {
             let descriptor = wgpu::ShaderModuleDescriptor {
                 label: Some(label),
-                source: wgpu::ShaderSource::Wgsl(source.as_str().into()),
+                source: wgpu::ShaderSource::Wgsl(source.into()),
             };
             let module = if self.checked {
                 self.device.create_shader_module(descriptor)
@@ -108,7 +120,18 @@ impl Inner {
                 cache: self.pipelines.driver_cache(),
             })
         })?;
-        compiled.put(source, pipeline.clone());
+        self.pipelines.grown();
         Ok(pipeline)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_are_kept_than_said() {
+        // The cache shares its room out to parts that are locked by themselves.
+        assert_eq!(Pipelines::default().compiled.capacity(), KEPT as u64);
     }
 }
