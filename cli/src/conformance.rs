@@ -28,7 +28,8 @@ use crate::progress::Parts;
 /// Cases run on small integers (every bit compared), on random data (within a few units of roundoff
 /// whatever K is) and on worst-case data; with canaries round every operand; again, and in other
 /// orders of workgroups. Special values, every code of every type, related products and large products
-/// follow. Each failure is shrunk and printed with the command that runs it alone.
+/// follow. Each failure is printed with the command that runs it alone, the first of them with the
+/// smallest case that fails too.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// Check this backend only (several times for several); by default the CPU, WGSL and both emulators

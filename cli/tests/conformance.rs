@@ -162,6 +162,7 @@ fn json_on_standard_output_leaves_the_table_to_standard_error() {
         let report: serde_json::Value =
             serde_json::from_slice(&output.stdout).expect("JSON and nothing else");
         assert_eq!(report["backends"][0]["name"], "cpu");
+        assert_eq!(report["passed"], true);
         let table = text(&output.stderr);
         let title = if markdown { "# Conformance: --quick" } else { "cpu: " };
         assert!(table.starts_with(title) && table.contains("PASSED"), "{table}");

@@ -65,9 +65,9 @@ impl Route {
     }
 }
 
-/// Bytes that the operands of a case may take: with the oracle's sums, a backend's copies and several
-/// cases at a time some times as much is needed.
-const OPERAND_BYTES: u128 = 1 << 30;
+/// Bytes that the operands of a case may take. A dozen times as much is needed in all, for the oracle's
+/// sums and a backend's copies, and that by every job.
+const OPERAND_BYTES: u128 = 1 << 28;
 
 fn one() -> usize {
     1

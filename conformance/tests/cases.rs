@@ -25,6 +25,12 @@ fn the_built_in_cases_are_valid_and_of_every_kind() {
     ] {
         assert!(cases.iter().any(|case| case.tags.contains(&tag)), "{tag:?}");
     }
+    // The filter that runs a failure again is a name and a kernel.
+    for one in &cases {
+        let ends = |other: &&Spec| other.name != one.name && other.name.ends_with(&one.name);
+        let other = cases.iter().find(ends).map(|other| &other.name);
+        assert_eq!(other, None, "{} would not run alone", one.name);
+    }
 }
 
 #[test]

@@ -164,6 +164,7 @@ fn an_incomplete_kill_table_does_not_pass() {
     }
     report.not_planted.push("three: no device".into());
     assert!(!report.passed());
+    assert_eq!(serde_json::to_value(&report).expect("JSON")["passed"], false);
     let line = "0 of 3 planted bugs noticed as expected, 3 not planted (2 no compiler: clang; 1 no \
                 device)";
     for text in [report.to_string(), Markdown(&report).to_string()] {

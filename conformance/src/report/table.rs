@@ -162,14 +162,17 @@ fn planted(report: &Report) -> Table {
 fn summary(backend: &BackendReport) -> Vec<String> {
     let total = backend.total();
     let mut lines = vec![format!(
-        "{}, {} distinct: {} passed, {} refused as expected, {} skipped, {} failed; {}; {:.0} s",
+        "{}, {} distinct: {} passed, {} refused as expected, {} skipped, {} failed{}; {:.0} s",
         counted(backend.cases, "case"),
         backend.distinct,
         total.passed,
         total.refused.values().sum::<usize>(),
         total.skipped.values().sum::<usize>(),
         total.failed,
-        counted(backend.checks.saturating_sub(backend.cases), "other check"),
+        match backend.checks.saturating_sub(backend.cases) {
+            0 => String::new(),
+            others => format!("; {}", counted(others, "other check")),
+        },
         backend.seconds
     )];
     for (what, counts) in [("refused", &total.refused), ("skipped", &total.skipped)] {
