@@ -119,7 +119,14 @@ pub struct Promises {
     pub f16: bool,
     /// Whether additions may truncate: the unit of roundoff counts twice.
     pub truncates: bool,
-    /// Largest error of random sums in units of u·Σ|a||b|.
+    /// Largest error of random sums in units of u·Σ|a||b|, whatever K is.
+    ///
+    /// Of K products ab with a and b uniform on [−1, 1], summed one after the other, the partial sum
+    /// sᵢ has the variance i/9, and the rounding of each adds an error of at most u·|sᵢ|, spread evenly:
+    /// of variance u²·sᵢ²/3. Together they have the standard deviation u·K/(3·√6), which is 0.54 units,
+    /// as Σ|a||b| is about K/4; any other order of summation has shorter partial sums. So 8 units are 15
+    /// standard deviations there. Scales of rows, columns and groups, and types of few bits, make some
+    /// products outweigh the others, so that fewer of them count.
     pub units: f64,
 }
 
