@@ -161,6 +161,10 @@ impl Pass<'_> {
         let Some(format) = output.format() else {
             return Ok(Attempt::LeftOut("an output without a format".into()));
         };
+        if self.adapter.fraction_bits(&self.kernel).is_some() {
+            let reason = "the kernel reads too few bits of f32 to tell a tie from its neighbours";
+            return Ok(Attempt::LeftOut(reason.into()));
+        }
         let mut values = Vec::new();
         for code in 0..format.max_code() {
             let (low, high) = (format.decode(code), format.decode(code + 1));
