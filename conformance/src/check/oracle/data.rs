@@ -96,8 +96,8 @@ fn expected(values: Values, element: ElementType) -> Option<Expected> {
             let largest = f64::from(n).exp2();
             Expected { signed: true, largest: [(largest / 4.0).min(top), largest], distinct: 10 }
         }
-        Values::LargeOdd => {
-            let (range, distinct) = if element == E::I4 { ([7.0; 2], 2) } else { ([127.0; 2], 14) };
+        Values::Large => {
+            let (range, distinct) = if element == E::I4 { ([7.0; 2], 3) } else { ([127.0; 2], 28) };
             Expected { signed: false, largest: range, distinct }
         }
         _ => return None,
@@ -115,7 +115,7 @@ pub(super) fn values() -> Result<(), Fault> {
         Values::Uniform,
         Values::Positive,
         Values::Exponents(6),
-        Values::LargeOdd,
+        Values::Large,
     ] {
         for [a, c] in [
             [E::F32, E::F32],
@@ -130,7 +130,7 @@ pub(super) fn values() -> Result<(), Fault> {
             [E::F4E2M1, E::F32],
         ] {
             // Narrow floats have no such numbers.
-            if kind == Values::LargeOdd && !matches!(a, E::I8 | E::F32 | E::F64) {
+            if kind == Values::Large && !matches!(a, E::I8 | E::F32 | E::F64) {
                 continue;
             }
             let [rows, columns] = [Arrangement::Dense, Arrangement::ColMajor];
