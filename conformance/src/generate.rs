@@ -34,7 +34,7 @@ impl Item {
 }
 
 /// Layouts of A, B and C that are met together.
-const LAYOUTS: [[Arrangement; 3]; 13] = {
+const LAYOUTS: [[Arrangement; 3]; 17] = {
     use Arrangement as A;
     [
         [A::Dense, A::Dense, A::Dense],
@@ -50,6 +50,10 @@ const LAYOUTS: [[Arrangement; 3]; 13] = {
         [A::Aligned, A::RepeatedRow, A::Padded],
         [A::PaddedColMajor, A::Spread, A::Aligned],
         [A::Aligned, A::ColMajor, A::ColMajor],
+        [A::SharedBatch, A::Dense, A::InterleavedBatch],
+        [A::UnalignedBatch, A::SharedBatch, A::UnalignedBatch],
+        [A::ReversedBatch, A::InterleavedBatch, A::ReversedBatch],
+        [A::InterleavedBatch, A::ReversedBatch, A::Aligned],
     ]
 };
 
@@ -254,7 +258,8 @@ fn compose(
         return None;
     }
     let size = shape.iter().map(|&x| x.max(1) as f64).product::<f64>();
-    if index % 4 == 1 && size * 3.0 <= reach.min(1e6) {
+    let of_batches = layouts.into_iter().any(Arrangement::is_of_batches);
+    if (of_batches || index % 4 == 1) && size * 3.0 <= reach.min(1e6) {
         spec.batch = 2 + index / 4 % 2;
     }
     spec.route = match index % 10 {

@@ -228,6 +228,9 @@ pub struct Job<'c> {
     pub order: Order,
     /// Whether inputs are read back and compared with what they were.
     pub reads_inputs_back: bool,
+    /// Whether the plan is executed once with another tensor for one operand before, and for which, by
+    /// turn: what a plan remembers of its operands must not show.
+    pub after_another: Option<usize>,
 }
 
 impl<'c> Job<'c> {
@@ -242,6 +245,7 @@ impl<'c> Job<'c> {
             copies: None,
             order: Order::Natural,
             reads_inputs_back: true,
+            after_another: None,
         }
     }
 
@@ -261,6 +265,12 @@ impl<'c> Job<'c> {
     #[must_use]
     pub const fn in_order(self, order: Order) -> Self {
         Self { order, ..self }
+    }
+
+    /// The same on a plan that was executed before with another tensor for the operand whose turn it is.
+    #[must_use]
+    pub const fn after_another(self, turn: usize) -> Self {
+        Self { after_another: Some(turn), ..self }
     }
 
     /// The same without reading inputs back, which takes a device longer than a small product.

@@ -7,6 +7,8 @@ mod metrics;
 mod oracle;
 mod special;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use lapidary_core::oracle::Reference;
 use lapidary_core::testing::{Case, Values};
 use lapidary_core::{Activation, AnyMatrixRef, ElementType, Error, KernelChoice};
@@ -27,7 +29,7 @@ pub use special::{Observation, Place, special_values};
 pub struct Depth {
     /// Tiers to run, of those that a case has.
     pub tiers: Vec<Tier>,
-    /// Whether an execution is repeated in the device's own order.
+    /// Whether an execution is repeated in the device's own order, by a plan used for another before.
     pub rerun: bool,
     /// Whether an execution is repeated in the adapter's other orders.
     pub reorder: bool,
@@ -118,6 +120,15 @@ impl<T> Findings<T> {
     }
 }
 
+/// What `check` gives, or what it panicked with: a backend that panics fails its check and no other.
+pub(crate) fn caught<R>(check: impl FnOnce() -> R) -> Result<R, Fault> {
+    catch_unwind(AssertUnwindSafe(check)).map_err(|payload| {
+        let text = payload.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
+        Fault::new(Tier::Acceptance, format!("panicked: {}", text.unwrap_or("no message")))
+    })
+}
+
 /// Why `case` on device tensors is not for this backend or kernel, if it is not.
 fn unsuitable(adapter: &dyn Adapter, kernel: &KernelChoice, case: &Case) -> Option<String> {
     match adapter.expect(kernel, &case.into(), Route::Device) {
@@ -183,11 +194,12 @@ pub fn check(
         kernel,
         spec,
         depth,
+        turn: seed as usize >> 8,
         metrics: Metrics::default(),
         ran: None,
         passes: Vec::new(),
     };
-    let verdict = match run.tiers(seed) {
+    let verdict = match caught(|| run.tiers(seed)).unwrap_or_else(Err) {
         Ok(None) => Verdict::Passed,
         Ok(Some(other)) => other,
         Err(fault) => Verdict::Failed(fault),
@@ -200,6 +212,8 @@ struct Run<'r> {
     kernel: KernelChoice,
     spec: &'r Spec,
     depth: &'r Depth,
+    /// Which operand is another one before a repetition.
+    turn: usize,
     metrics: Metrics,
     ran: Option<String>,
     passes: Vec<&'static str>,
@@ -246,7 +260,7 @@ impl Run<'_> {
         shorten(self.adapter, &self.kernel, &mut case);
         let reference = reference(tier, &case, self.adapter.promises())?;
         poison(&mut case);
-        let executed = self.execute(&case, Order::Natural, tier == Tier::Exact)?;
+        let executed = self.execute(&case, tier == Tier::Exact)?;
         self.check_untouched(&case, &executed)?;
         let found = view(&case, &executed.c)?;
         // Activations other than these are not exact, whatever the data.
@@ -274,7 +288,7 @@ impl Run<'_> {
             orders.extend(self.adapter.orders());
         }
         for order in orders {
-            let again = self.execute(&case, order, false)?;
+            let again = self.repeat(&case, order)?;
             self.metrics.reruns += 1;
             if again.c != executed.c {
                 self.metrics.rerun_differences += 1;
@@ -289,11 +303,23 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn execute(&mut self, case: &Case, order: Order, inputs: bool) -> Result<Executed, Fault> {
-        let job = Job::of_spec(self.spec, case, self.kernel).in_order(order);
-        let job = if inputs { job } else { job.without_inputs() };
+    /// An execution in another order, or in the device's own by a plan that has been used before.
+    fn repeat(&mut self, case: &Case, order: Order) -> Result<Executed, Fault> {
+        let job = Job::of_spec(self.spec, case, self.kernel).without_inputs();
+        self.run(&match order {
+            Order::Natural => job.after_another(self.turn),
+            order => job.in_order(order),
+        })
+    }
+
+    fn execute(&mut self, case: &Case, inputs: bool) -> Result<Executed, Fault> {
+        let job = Job::of_spec(self.spec, case, self.kernel);
+        self.run(&if inputs { job } else { job.without_inputs() })
+    }
+
+    fn run(&mut self, job: &Job<'_>) -> Result<Executed, Fault> {
         let executed =
-            self.adapter.execute(&job).map_err(|error| Fault::of(self.adapter, &error))?;
+            self.adapter.execute(job).map_err(|error| Fault::of(self.adapter, &error))?;
         self.ran = Some(executed.kernel.clone());
         self.passes.clone_from(&executed.passes);
         Ok(executed)
