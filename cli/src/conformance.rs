@@ -324,7 +324,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     report.seconds = start.elapsed().as_secs_f64();
     if report.backends.iter().all(|backend| backend.checks == 0) {
-        return Err(Failure::NothingToCheck { reason: arguments.asked_for() });
+        let mut reason = arguments.asked_for();
+        if !report.unavailable.is_empty() {
+            reason.push_str(&format!("; not here: {}", report.unavailable.join("; ")));
+        }
+        return Err(Failure::NothingToCheck { reason });
     }
     finish(arguments, &report)
 }

@@ -400,7 +400,11 @@ fn verdict(report: &Report) -> Block {
             // Each is a name, a colon and a reason.
             let name = |line: &String| line.split(':').next().unwrap_or_default().to_owned();
             let names: Vec<_> = report.unavailable.iter().map(name).collect();
-            parts.push(format!("not run, as it is not here: {}", names.join(" and ")));
+            parts.push(format!(
+                "{} not here ({})",
+                counted(names.len(), "backend"),
+                names.join(", ")
+            ));
         }
         if !report.idle.is_empty() {
             parts.push(format!("{} for other backends", counted(report.idle.len(), "case")));
