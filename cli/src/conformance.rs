@@ -132,7 +132,7 @@ impl Which {
         let (quick, full) = match self {
             Self::Cpu => ([700, 4], [7_000, 4]),
             Self::Wgsl => ([1_300, 4], [7_000, 10]),
-            Self::Gfx942 | Self::Gfx950 => ([600, 6], [5_000, 8]),
+            Self::Gfx942 | Self::Gfx950 => ([600, 6], [6_200, 8]),
             Self::Rocm => ([2_000, 6], [20_000, 6]),
         };
         let [cases, per_build] = if mode == Mode::Full { full } else { quick };

@@ -39,6 +39,10 @@ enum Defect {
     Unsteady,
     /// Operands are taken as they come.
     Unchecked,
+    /// A plan keeps the bias of its first execution.
+    Remembers,
+    /// An outer product panics.
+    Panics,
 }
 
 #[derive(Debug)]
@@ -69,6 +73,8 @@ impl Tensor for ToyTensor {
 struct ToyPlan {
     problem: Problem,
     summary: PlanSummary,
+    /// The bias of the first execution, if there was one.
+    bias: Mutex<Option<Option<(Vec<u8>, usize)>>>,
 }
 
 /// A copy of B, in no particular order, and its K and N.
@@ -180,6 +186,7 @@ impl Backend for Toy {
         Ok(ToyPlan {
             problem: problem.clone(),
             summary: PlanSummary::new("toy_loop", "the only one"),
+            bias: Mutex::default(),
         })
     }
 
@@ -195,8 +202,13 @@ impl Backend for Toy {
         if problem.is_empty() {
             return Ok(());
         }
-        let (a, bias) =
+        assert!(self.defect != Defect::Panics || problem.k != 1, "an outer product");
+        let (a, mut bias) =
             (args.a.tensor.get(), args.bias.map(|bias| (bias.tensor.get(), bias.offset)));
+        if self.defect == Defect::Remembers {
+            let mut first = plan.bias.lock().expect("no test panics with it");
+            bias = first.get_or_insert(bias).clone();
+        }
         let (b, b_offset) = match &args.b {
             BOperand::Plain(b) => (b.tensor.get(), b.offset),
             BOperand::Packed(packed) if packed.2 == [problem.k, problem.n] => {
@@ -367,6 +379,8 @@ fn each_defect_is_noticed_by_its_tier() {
         (Defect::Stray, Tier::Canaries),
         (Defect::HalfSums, Tier::Statistical),
         (Defect::Unsteady, Tier::Exact),
+        (Defect::Remembers, Tier::Determinism),
+        (Defect::Panics, Tier::Acceptance),
     ] {
         let report = run(defect);
         let noticed = report.failures.iter().any(|failure| failure.tier == tier);

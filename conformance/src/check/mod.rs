@@ -8,6 +8,8 @@ mod misuse;
 mod oracle;
 mod special;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use lapidary_core::oracle::Reference;
 use lapidary_core::testing::{Case, Values};
 use lapidary_core::{Activation, AnyMatrixRef, ElementType, Error, KernelChoice};
@@ -121,6 +123,15 @@ impl<T> Findings<T> {
     }
 }
 
+/// What `check` gives, or what it panicked with: a backend that panics fails its check and no other.
+pub(crate) fn caught<R>(check: impl FnOnce() -> R) -> Result<R, Fault> {
+    catch_unwind(AssertUnwindSafe(check)).map_err(|payload| {
+        let text = payload.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
+        Fault::new(Tier::Acceptance, format!("panicked: {}", text.unwrap_or("no message")))
+    })
+}
+
 /// Why `case` on device tensors is not for this backend or kernel, if it is not.
 fn unsuitable(adapter: &dyn Adapter, kernel: &KernelChoice, case: &Case) -> Option<String> {
     match adapter.expect(kernel, &case.into(), Route::Device) {
@@ -191,7 +202,7 @@ pub fn check(
         ran: None,
         passes: Vec::new(),
     };
-    let verdict = match run.tiers(seed) {
+    let verdict = match caught(|| run.tiers(seed)).unwrap_or_else(Err) {
         Ok(None) => Verdict::Passed,
         Ok(Some(other)) => other,
         Err(fault) => Verdict::Failed(fault),

@@ -241,7 +241,8 @@ fn hunt(adapter: &dyn Adapter, bug: &Bug) -> Result<Kill, PlantError> {
             .map(|(_, fault)| fault);
     }
     if fault.is_none() && bug.expected == Tier::Acceptance {
-        fault = Misuse::ALL.into_iter().find_map(|misuse| adapter.misuse(misuse).err());
+        let made = |misuse| check::caught(|| adapter.misuse(misuse)).unwrap_or_else(Err);
+        fault = Misuse::ALL.into_iter().find_map(|misuse| made(misuse).err());
     }
     if fault.is_none() && bug.expected == Tier::Codes {
         fault =

@@ -103,7 +103,7 @@ fn all_extras(adapter: &dyn Adapter, mode: Mode) -> Vec<Extra> {
             // In quick the backend's own choice, and one of the others in turn.
             let in_turn = number == 0 || number == 1 + index % others;
             let chosen = full || in_turn;
-            if chosen && is_widest(&types) {
+            if chosen {
                 add(What::SpecialValues(Activation::None));
             }
             // Relu by a maximum would lose a NaN; it is the same code whichever kernel sums.
@@ -202,11 +202,14 @@ pub(super) fn run(
     tick: &(dyn Fn() + Sync),
     report: &mut BackendReport,
 ) {
-    let found = in_parallel(options.jobs, extras, |_, extra| {
-        let found = look(adapter, options, extra);
-        tick();
-        found
-    });
+    let found =
+        in_parallel(options.jobs, extras, |_, extra| {
+            let found = check::caught(|| look(adapter, options, extra)).unwrap_or_else(|fault| {
+                Found { done: true, faults: vec![(extra.name(), fault)], ..Found::default() }
+            });
+            tick();
+            found
+        });
     for (extra, found) in extras.iter().zip(found) {
         report.special.extend(found.special);
         report.codes.extend(found.codes);

@@ -25,10 +25,8 @@ pub(super) fn expect(
     if !known.contains(&types) {
         return Expectation::Refused(Refusal::ElementType);
     }
-    if *kernel == KernelChoice::Skinny
-        && problem.m.min(problem.n) > SKINNY
-        && problem.reads_factors()
-    {
+    // Whether there is anything to multiply or not.
+    if *kernel == KernelChoice::Skinny && problem.m.min(problem.n) > SKINNY {
         return Expectation::Refused(Refusal::KernelUnsuitable);
     }
     // Vectors of A start at multiples of the width, in a row whose elements are neighbours.
