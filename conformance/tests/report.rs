@@ -96,7 +96,7 @@ fn text_and_markdown_say_the_same() {
         format!("{} failures more, in the report that --report writes", failures.len() - 20),
         "no case ran ".to_owned(),
         format!("{} cases, {} distinct: ", report.backends[0].cases, report.backends[0].distinct),
-        "1 backend not run".to_owned(),
+        "1 backend not here (nowhere)".to_owned(),
         "1 case for other backends".to_owned(),
         "seed 1".to_owned(),
     ];

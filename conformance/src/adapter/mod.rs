@@ -8,18 +8,21 @@ mod cpu;
 mod execute;
 #[cfg(feature = "hip")]
 mod hip;
+mod misuse;
 #[cfg(feature = "wgsl")]
 mod wgsl;
 
 use lapidary_core::testing::Case;
 use lapidary_core::{DeviceInfo, ElementType, Error, KernelChoice, PlanOptions, Problem};
 
+use crate::check::{Attempt, Fault, Misuse};
 use crate::spec::{Route, Spec};
 
 pub use cpu::CpuAdapter;
 pub use execute::execute_on;
 #[cfg(feature = "hip")]
 pub use hip::HipAdapter;
+pub use misuse::misuse_on;
 #[cfg(feature = "wgsl")]
 pub use wgsl::WgslAdapter;
 #[cfg(feature = "wgsl")]
@@ -388,11 +391,27 @@ pub trait Adapter: Sync {
     /// Multiplications that a case may have so that the backend takes a fraction of a second.
     fn reach(&self) -> f64;
 
-    /// Whether an error of [`execute`](Self::execute) is something that checks at run time found in a
-    /// kernel, a missing wait for example. The default is no.
+    /// Whether kernels run under checks, for a missing wait for example, as an emulator's do: without
+    /// there is nothing of [`Tier::Checks`](crate::tier::Tier::Checks). The default is no.
+    fn has_checks(&self) -> bool {
+        false
+    }
+
+    /// Whether an error of [`execute`](Self::execute) is something that these checks found in a kernel.
+    /// The default is no.
     fn is_finding(&self, error: &Error) -> bool {
         let _ = error;
         false
+    }
+
+    /// Makes a forbidden call: [`misuse_on`] does for anything that implements
+    /// [`Backend`](lapidary_core::Backend). The default leaves it out, which the report counts.
+    ///
+    /// # Errors
+    /// A [`Fault`] unless it is refused as it should be.
+    fn misuse(&self, misuse: Misuse) -> Result<Attempt<()>, Fault> {
+        let _ = misuse;
+        Ok(Attempt::LeftOut("the adapter makes no forbidden calls".into()))
     }
 
     /// Runs a job.

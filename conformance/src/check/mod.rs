@@ -4,6 +4,7 @@ mod codes;
 mod exact;
 mod metamorphic;
 mod metrics;
+mod misuse;
 mod oracle;
 mod special;
 
@@ -20,6 +21,8 @@ use crate::tier::Tier;
 pub use codes::{CodeReport, codes};
 pub use metamorphic::{Relation, freivalds, metamorphic};
 pub use metrics::{Extreme, Metrics};
+pub(crate) use misuse::SHAPE;
+pub use misuse::{Misuse, Rule};
 pub use oracle::oracle;
 pub use special::{Observation, Place, special_values};
 

@@ -25,6 +25,11 @@ const OF_CASES: [Tier; 7] = [
     Tier::Determinism,
 ];
 
+/// Whether cases of an adapter go through `tier`.
+pub(super) fn has_tier(adapter: &dyn Adapter, tier: Tier) -> bool {
+    OF_CASES.contains(&tier) && (tier != Tier::Checks || adapter.has_checks())
+}
+
 /// Failing cases that are shrunk; the others are reported as they are.
 const SHRUNK: usize = 5;
 
@@ -44,7 +49,7 @@ pub(super) fn plan(
     options: &Options,
     share: Share,
 ) -> Result<Vec<Planned>, FileError> {
-    if !OF_CASES.into_iter().any(|tier| options.has(tier)) {
+    if !OF_CASES.into_iter().any(|tier| options.has(tier) && has_tier(adapter, tier)) {
         return Ok(Vec::new());
     }
     let mut planned = curated(adapter, options)?;

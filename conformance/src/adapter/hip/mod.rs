@@ -14,8 +14,10 @@ use lapidary_hip::runtime::{Emulated, Runtime};
 use lapidary_hip::{Hip, Target};
 
 use super::{
-    Adapter, Executed, Expectation, Job, Order, Outline, Promises, Types, execute_on, options,
+    Adapter, Executed, Expectation, Job, Order, Outline, Promises, Types, execute_on, misuse_on,
+    options,
 };
+use crate::check::{Attempt, Fault, Misuse};
 use crate::spec::{Route, Spec};
 use reorder::{ORDERS, Reordered};
 
@@ -24,6 +26,7 @@ use reorder::{ORDERS, Reordered};
 pub struct HipAdapter {
     device: Hip,
     name: String,
+    emulated: bool,
     reordered: Option<Reordered>,
 }
 
@@ -33,7 +36,7 @@ impl HipAdapter {
     /// # Errors
     /// [`Error::NoDevice`] if there is none.
     pub fn rocm() -> Result<Self, Error> {
-        Ok(Self { device: Hip::new()?, name: "rocm".into(), reordered: None })
+        Ok(Self { device: Hip::new()?, name: "rocm".into(), emulated: false, reordered: None })
     }
 
     /// An emulated device, every check on.
@@ -42,7 +45,8 @@ impl HipAdapter {
     /// [`Error::NoDevice`] without a compiler.
     pub fn emulated(target: Target) -> Result<Self, Error> {
         let reordered = Some(Reordered::new(target)?);
-        Ok(Self { device: Hip::emulated(target)?, name: target.to_string(), reordered })
+        let device = Hip::emulated(target)?;
+        Ok(Self { device, name: target.to_string(), emulated: true, reordered })
     }
 
     /// An emulated device whose kernels this compiler compiles.
@@ -52,7 +56,7 @@ impl HipAdapter {
     pub fn with_compiler(target: Target, compiler: Compiler) -> Result<Self, Error> {
         let runtime: Arc<dyn Runtime> = Arc::new(Emulated::new(target).map_err(no_device)?);
         let device = Hip::with_compiler(runtime, compiler);
-        Ok(Self { device, name: target.to_string(), reordered: None })
+        Ok(Self { device, name: target.to_string(), emulated: true, reordered: None })
     }
 
     /// The name of a plan's kernel; of the matrix-core kernel, its variant.
@@ -134,8 +138,16 @@ impl Adapter for HipAdapter {
         2e6
     }
 
+    fn has_checks(&self) -> bool {
+        self.emulated
+    }
+
     fn is_finding(&self, error: &Error) -> bool {
         refuse::is_finding(error)
+    }
+
+    fn misuse(&self, misuse: Misuse) -> Result<Attempt<()>, Fault> {
+        misuse_on(&self.device, self.reordered.as_ref().map(Reordered::device), misuse)
     }
 
     fn execute(&self, job: &Job<'_>) -> Result<Executed, Error> {

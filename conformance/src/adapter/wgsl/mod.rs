@@ -10,7 +10,10 @@ use lapidary_wgsl::decide::{CopyOrder, Pass};
 use lapidary_wgsl::{ShaderRewrite, Wgsl, WgslOptions};
 
 use super::cpu::all_types;
-use super::{Adapter, Executed, Expectation, Job, Order, Outline, Promises, Types, execute_on};
+use super::{
+    Adapter, Executed, Expectation, Job, Order, Outline, Promises, Types, execute_on, misuse_on,
+};
+use crate::check::{Attempt, Fault, Misuse};
 use crate::spec::{Route, Spec};
 use reverse::reverse;
 
@@ -130,6 +133,10 @@ impl Adapter for WgslAdapter {
 
     fn reach(&self) -> f64 {
         if self.is_software() { 3e7 } else { 1e9 }
+    }
+
+    fn misuse(&self, misuse: Misuse) -> Result<Attempt<()>, Fault> {
+        misuse_on(&self.device, self.reversed.as_ref(), misuse)
     }
 
     fn execute(&self, job: &Job<'_>) -> Result<Executed, Error> {

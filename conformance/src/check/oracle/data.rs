@@ -34,7 +34,7 @@ fn check_canaries(stored: &Stored, what: &str) -> Result<(), Fault> {
             if element.is_packed() { 1 << (index % 2 * 4) } else { 1 };
     };
     let before = seen(stored.bytes())?;
-    let mut outside = Vec::new();
+    let mut outside: Vec<usize> = Vec::new();
     for index in 0..stored.len() {
         let mut after = stored.bytes().to_vec();
         flip(&mut after, index);
