@@ -69,12 +69,15 @@ impl Tensor for ToyTensor {
     }
 }
 
+/// A vector's storage, and where in it the vector starts.
+type Vector = (Vec<u8>, usize);
+
 #[derive(Debug)]
 struct ToyPlan {
     problem: Problem,
     summary: PlanSummary,
     /// The bias of the first execution, if there was one.
-    bias: Mutex<Option<Option<(Vec<u8>, usize)>>>,
+    bias: Mutex<Option<Option<Vector>>>,
 }
 
 /// A copy of B, in no particular order, and its K and N.

@@ -184,14 +184,24 @@ fn on_device<B: Backend>(device: &B, job: &Job<'_>) -> Result<Executed, Error> {
         }
     }
     let find = |slot: Slot| inputs.all.iter().find(|(of, _)| *of == slot);
-    let packed = match (job.route, find(Slot::B)) {
-        (Route::Packed, Some((_, b))) => {
-            // B may be packed by the plan of a product of other sizes.
-            let taller = job.after_another.and_then(|_| taller(device, problem));
-            Some(taller.as_ref().unwrap_or(&plan).pack_b(b.slice())?)
-        }
+    let mut packed = match (job.route, find(Slot::B)) {
+        (Route::Packed, Some((_, b))) => Some(plan.pack_b(b.slice())?),
         _ => None,
     };
+    if let (Some(_), Some(_), Some((_, b))) = (&packed, job.after_another, find(Slot::B)) {
+        // B may be packed by the plan of a product of other sizes, where this one can read it then.
+        if let Some(taller) = taller(device, problem) {
+            let other = taller.pack_b(b.slice())?;
+            if let Some(args) = inputs.args(Some(&other), &c, None) {
+                match plan.execute(&args) {
+                    Ok(()) => packed = Some(other),
+                    Err(Error::PackedMismatch { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+                device.upload(&c.tensor, 0, &c.bytes)?;
+            }
+        }
+    }
     if let Some(turn) = job.after_another {
         execute_another(device, &plan, &inputs, packed.as_ref(), &c, turn)?;
     }
