@@ -23,8 +23,8 @@ const MARGIN: usize = 4;
 /// The backend's.
 pub fn execute_on<B: Backend>(device: &B, job: &Job<'_>) -> Result<Executed, Error> {
     match job.route {
-        Route::Host => on_host(device, job),
-        Route::Device | Route::Packed => on_device(device, job),
+        Route::Host | Route::Streamed => on_host(device, job),
+        Route::Device | Route::Packed | Route::Pieces => on_device(device, job),
     }
 }
 
@@ -125,7 +125,7 @@ fn on_device<B: Backend>(device: &B, job: &Job<'_>) -> Result<Executed, Error> {
 
     let packed = match job.route {
         Route::Packed => Some(plan.pack_b(b.slice())?),
-        Route::Device | Route::Host => None,
+        _ => None,
     };
     let mut args = match &packed {
         Some(packed) => Args::with_packed_b(a.slice(), packed, c.slice()),

@@ -16,22 +16,59 @@ use reverse::reverse;
 
 pub(crate) use kernels::kernels_for;
 
-/// A device for WGSL, and the same adapter with the workgroups of every dispatch reversed.
+/// Bytes of a storage binding where products are cut into pieces: the sums of a block of 128x128.
+const BINDING: u64 = 1 << 16;
+
+/// Workgroups along an axis there.
+const WORKGROUPS: u32 = 8;
+
+/// Bytes of device memory that a streamed product may hold: two pieces with blocks of 64x64x64, their
+/// sums, and copies of all.
+const BUDGET: u64 = 224 << 10;
+
+/// A device for WGSL, and more of the same adapter: one with the workgroups of every dispatch reversed,
+/// one whose limits cut products into pieces, and one whose memory budget streams them.
 #[derive(Clone, Debug)]
 pub struct WgslAdapter {
     device: Wgsl,
     reversed: Option<Wgsl>,
+    cutting: Option<Cutting>,
+}
+
+/// Devices that cut products into pieces.
+#[derive(Clone, Debug)]
+struct Cutting {
+    pieces: Wgsl,
+    streamed: Wgsl,
+}
+
+impl Cutting {
+    /// Opens both like `device`, which `options` have opened, but for what cuts products.
+    fn open(device: &Wgsl, options: &WgslOptions) -> Result<Self, Error> {
+        let raw = device.device();
+        let limits = lapidary_wgsl::wgpu::Limits {
+            max_storage_buffer_binding_size: BINDING,
+            max_compute_workgroups_per_dimension: WORKGROUPS,
+            ..raw.limits()
+        };
+        Ok(Self {
+            pieces: Wgsl::with_options(&options.clone().restrict(limits, raw.features()))?,
+            streamed: Wgsl::with_options(&options.clone().memory_budget(BUDGET))?,
+        })
+    }
 }
 
 impl WgslAdapter {
-    /// Opens the device that `options` choose, twice: once as it is, once with reversed workgroups.
+    /// Opens the device that `options` choose: as it is, with reversed workgroups, and with what cuts
+    /// products into pieces.
     ///
     /// # Errors
     /// [`Error::NoDevice`] if there is none.
     pub fn open(options: &WgslOptions) -> Result<Self, Error> {
         let device = Wgsl::with_options(options)?;
         let reversed = Wgsl::with_options(&options.clone().rewrite(ShaderRewrite::new(reverse)))?;
-        Ok(Self { device, reversed: Some(reversed) })
+        let cutting = Some(Cutting::open(&device, options)?);
+        Ok(Self { device, reversed: Some(reversed), cutting })
     }
 
     /// A device whose shaders `rewrite` changes.
@@ -40,7 +77,16 @@ impl WgslAdapter {
     /// [`Error::NoDevice`] if there is none.
     pub fn with_rewrite(options: &WgslOptions, rewrite: ShaderRewrite) -> Result<Self, Error> {
         let device = Wgsl::with_options(&options.clone().rewrite(rewrite))?;
-        Ok(Self { device, reversed: None })
+        Ok(Self { device, reversed: None, cutting: None })
+    }
+
+    /// The device of a route.
+    fn device_of(&self, route: Route) -> &Wgsl {
+        match (route, &self.cutting) {
+            (Route::Pieces, Some(cutting)) => &cutting.pieces,
+            (Route::Streamed, Some(cutting)) => &cutting.streamed,
+            _ => &self.device,
+        }
     }
 
     /// Whether the device is a program on the CPU.
@@ -101,8 +147,21 @@ impl Adapter for WgslAdapter {
         has_ways(kernel)
     }
 
-    fn expect(&self, kernel: &KernelChoice, case: &Outline, _: Route) -> Expectation {
-        refuse::expect(kernel, case, &self.types(), self.device.limits())
+    fn routes(&self) -> &[Route] {
+        match self.cutting {
+            Some(_) => &[Route::Device, Route::Packed, Route::Host, Route::Pieces, Route::Streamed],
+            None => &[Route::Device, Route::Packed, Route::Host],
+        }
+    }
+
+    fn expect(&self, kernel: &KernelChoice, case: &Outline, route: Route) -> Expectation {
+        let limits = self.device_of(route).limits();
+        let whole = refuse::expect(kernel, case, &self.types(), limits);
+        match (whole, route) {
+            (Expectation::Runs, Route::Pieces) => refuse::in_pieces(kernel, &case.problem, limits),
+            (Expectation::Runs, Route::Streamed) => refuse::streamed(&case.problem, BUDGET),
+            (whole, _) => whole,
+        }
     }
 
     fn program(&self, kernel: &KernelChoice, spec: &Spec) -> String {
@@ -121,7 +180,7 @@ impl Adapter for WgslAdapter {
 
     fn planned(&self, kernel: &KernelChoice, spec: &Spec) -> Option<String> {
         let problem = spec.laid_out().ok()?.0;
-        Some(self.device.decide(&problem, *kernel).ok()?.summary.kernel)
+        Some(self.device_of(spec.route).decide(&problem, *kernel).ok()?.summary.kernel)
     }
 
     fn large_side(&self) -> usize {
@@ -135,7 +194,7 @@ impl Adapter for WgslAdapter {
     fn execute(&self, job: &Job<'_>) -> Result<Executed, Error> {
         match (&self.reversed, job.order) {
             (Some(reversed), Order::Reversed) => execute_on(reversed, job),
-            _ => execute_on(&self.device, job),
+            _ => execute_on(self.device_of(job.route), job),
         }
     }
 }
