@@ -143,7 +143,7 @@ fn depth(options: &Options, index: usize) -> Depth {
         tiers.push(Tier::Determinism);
     }
     // Repeated are some of those with random data.
-    Depth { tiers, rerun: again || index % 4 == 0, reorder: again || index % 8 == 2 }
+    Depth { tiers, rerun: again || index.is_multiple_of(4), reorder: again || index % 8 == 2 }
 }
 
 /// Runs the cases and adds what came of them.

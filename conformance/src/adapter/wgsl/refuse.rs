@@ -1,5 +1,6 @@
 //! What the WGSL backend refuses, and why: the suite's own knowledge, which plans must agree with.
 
+use lapidary_core::policy::Multiply;
 use lapidary_core::{ElementType, KernelChoice, Layout, Problem, Shape};
 use lapidary_wgsl::DeviceLimits;
 
@@ -104,6 +105,17 @@ pub(super) fn in_pieces(
     let unknown =
         || Expectation::Skipped("whether it fits a binding is for the kernel to choose".into());
     let copies = matches!(kernel, KernelChoice::Auto) || has_ways(kernel);
+    // Its words of four along K may have to be those of copies, each of which is in one binding.
+    let dot4 = matches!(kernel, KernelChoice::Policy(config)
+        if config.compute.multiply == Multiply::VectorDot4);
+    let whole = [(problem.a_shape(), problem.a), (problem.b_shape(), problem.b)];
+    let exceeds = |(shape, element): (Shape, ElementType)| {
+        let line = Layout::row_major(shape.rows, shape.cols);
+        bytes(line, shape, element) + GRAIN as u128 > u128::from(limits.binding_bytes)
+    };
+    if dot4 && problem.reads_factors() && whole.into_iter().any(exceeds) {
+        return unknown();
+    }
     if problem.has_scales() || !problem.reads_factors() {
         let least = if problem.reads_factors() { block(kernel) } else { Some([16; 2]) };
         let [rows, cols] = least.unwrap_or(LARGEST);
