@@ -24,8 +24,8 @@ const MARGIN: usize = 4;
 /// The backend's.
 pub fn execute_on<B: Backend>(device: &B, job: &Job<'_>) -> Result<Executed, Error> {
     match job.route {
-        Route::Host => on_host(device, job),
-        Route::Device | Route::Packed => on_device(device, job),
+        Route::Host | Route::Streamed => on_host(device, job),
+        Route::Device | Route::Packed | Route::Pieces => on_device(device, job),
     }
 }
 

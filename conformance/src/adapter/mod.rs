@@ -355,6 +355,12 @@ pub trait Adapter: Sync {
         Expectation::Runs
     }
 
+    /// The ways into the library that there are. The default is all but those that need a device of
+    /// their own to cut products into pieces; a case that asks for another one is skipped.
+    fn routes(&self) -> &[Route] {
+        &[Route::Device, Route::Packed, Route::Host]
+    }
+
     /// Whether rows and columns may have scales. The default is yes.
     fn has_scales(&self) -> bool {
         true

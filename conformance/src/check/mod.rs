@@ -286,8 +286,9 @@ impl Run<'_> {
         if self.depth.rerun {
             orders.push(Order::Natural);
         }
-        // A forced order needs a plan; the one-shot function makes its own.
-        if self.depth.reorder && self.spec.route != Route::Host {
+        // A forced order needs a plan, as the one-shot function makes its own, and the device that has
+        // it, as one that cuts products is another.
+        if self.depth.reorder && self.spec.route.is_planned() && !self.spec.route.is_cut() {
             orders.extend(self.adapter.orders());
         }
         for order in orders {

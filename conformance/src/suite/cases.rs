@@ -96,6 +96,10 @@ fn curated(adapter: &dyn Adapter, options: &Options) -> Result<Vec<Planned>, Fil
             skip(&spec, reason);
             continue;
         }
+        if !adapter.routes().contains(&spec.route) {
+            skip(&spec, format!("this backend has no route \"{}\"", spec.route.name()));
+            continue;
+        }
         let kernels = adapter.kernels(Types::of_spec(&spec));
         let every = options.mode == Mode::Full || spec.tags.contains(&Tag::Regression);
         let mut fits = false;
