@@ -226,15 +226,17 @@ mod tests {
         };
         let device = &cutting.pieces;
         match spec.route {
-            Route::Streamed => stream::cut(&problem, device.limits(), &options, "none", BUDGET)
-                .map_or_else(
+            Route::Streamed => {
+                let limits = cutting.streamed.limits();
+                stream::cut(&problem, limits, &options, "none", BUDGET).map_or_else(
                     |error| panic!("{spec}: {error}"),
                     |cut| {
                         let [batch, m, n] = cut.c.to_array();
                         let k = problem.reads_factors() && cut.k < problem.k;
                         of([batch < problem.batch, m < problem.m, n < problem.n, k])
                     },
-                ),
+                )
+            }
             _ => match device.decide(&problem, kernel) {
                 Ok(decision) => of([
                     decision.chunks.iter().any(|chunk| chunk.batch0 > 0),
