@@ -108,7 +108,7 @@ fn text_and_markdown_say_the_same() {
         for part in &expected {
             assert!(text.contains(part.as_str()), "{part} is not in the {form}:\n{text}");
         }
-        for stray in ["1 cases", ",:", "()", "1 backends"] {
+        for stray in [" 1 cases", ",:", "()", " 1 backends"] {
             assert!(!text.contains(stray), "{stray} is in the {form}:\n{text}");
         }
         let last = text.lines().last().expect("a verdict");

@@ -6,10 +6,8 @@ mod reorder;
 
 use std::sync::Arc;
 
-use lapidary_core::policy::Multiply;
-use lapidary_core::{Backend, DeviceInfo, Error, KernelChoice, PlanOptions, Problem};
+use lapidary_core::{Backend, DeviceInfo, Error, KernelChoice};
 use lapidary_hip::compile::Compiler;
-use lapidary_hip::decide::Product;
 use lapidary_hip::runtime::{Emulated, Runtime};
 use lapidary_hip::{Hip, Target};
 
@@ -58,15 +56,6 @@ impl HipAdapter {
         let device = Hip::with_compiler(runtime, compiler);
         Ok(Self { device, name: target.to_string(), emulated: true, reordered: None })
     }
-
-    /// The name of a plan's kernel; of the matrix-core kernel, its variant.
-    fn kernel(&self, problem: &Problem, options: &PlanOptions) -> Result<String, Error> {
-        let decision = self.device.decide(problem, options)?;
-        Ok(match &decision.product {
-            Product::Preshuffle(product) => kernels::variant(&product.config),
-            _ => decision.summary.kernel,
-        })
-    }
 }
 
 fn no_device(error: impl ToString) -> Error {
@@ -107,10 +96,7 @@ impl Adapter for HipAdapter {
     }
 
     fn fraction_bits(&self, kernel: &KernelChoice) -> Option<u32> {
-        match kernel {
-            KernelChoice::Policy(p) if p.compute.multiply == Multiply::MfmaXf32 => Some(10),
-            _ => None,
-        }
+        kernels::fraction_bits(kernel)
     }
 
     fn expect(&self, kernel: &KernelChoice, case: &Outline, route: Route) -> Expectation {
@@ -127,7 +113,7 @@ impl Adapter for HipAdapter {
 
     fn planned(&self, kernel: &KernelChoice, spec: &Spec) -> Option<String> {
         let problem = spec.laid_out().ok()?.0;
-        self.kernel(&problem, &options(*kernel, spec.k_slices, spec.copies)).ok()
+        kernels::planned(&self.device, &problem, &options(*kernel, spec.k_slices, spec.copies)).ok()
     }
 
     fn large_side(&self) -> usize {
@@ -155,7 +141,7 @@ impl Adapter for HipAdapter {
             Some(reordered) if job.order != Order::Natural => reordered.execute(job)?,
             _ => execute_on(&self.device, job)?,
         };
-        executed.kernel = self.kernel(&job.case.problem, &job.options())?;
+        executed.kernel = kernels::planned(&self.device, &job.case.problem, &job.options())?;
         Ok(executed)
     }
 }

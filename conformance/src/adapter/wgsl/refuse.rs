@@ -4,7 +4,7 @@ use lapidary_core::policy::Multiply;
 use lapidary_core::{ElementType, KernelChoice, Layout, Problem, Shape};
 use lapidary_wgsl::DeviceLimits;
 
-use super::has_ways;
+use super::kernels::has_ways;
 use crate::adapter::{Expectation, Outline, Refusal, Types, has_vectors};
 
 /// Rows or columns that the skinny kernel computes at most.
