@@ -164,7 +164,7 @@ fn json_on_standard_output_leaves_the_table_to_standard_error() {
         assert_eq!(report["backends"][0]["name"], "cpu");
         assert_eq!(report["passed"], true);
         let table = text(&output.stderr);
-        let title = if markdown { "## cpu: " } else { "cpu: " };
+        let title = if markdown { "# Conformance: --quick" } else { "cpu: " };
         assert!(table.starts_with(title) && table.contains("PASSED"), "{table}");
         assert!(!Path::new("-").exists());
     }

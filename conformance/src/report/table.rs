@@ -433,10 +433,13 @@ pub struct Markdown<'r>(pub &'r Report);
 
 impl fmt::Display for Markdown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, block) in blocks(self.0).iter().enumerate() {
-            if index > 0 {
-                writeln!(f)?;
-            }
+        let Report { mode, seed, .. } = self.0;
+        match self.0.backends.is_empty() {
+            true => writeln!(f, "# Conformance: planted bugs")?,
+            false => writeln!(f, "# Conformance: --{mode}, seed {seed}")?,
+        }
+        for block in blocks(self.0) {
+            writeln!(f)?;
             block.markdown(f)?;
         }
         Ok(())

@@ -76,10 +76,13 @@ pub(super) fn extras(adapter: &dyn Adapter, options: &Options) -> Vec<Extra> {
         for (number, &kernel) in kernels.iter().enumerate() {
             let mut add = |what| all.push(Extra { what, types, kernel });
             // In quick the backend's own choice, and one of the others in turn.
-            let chosen = full || number == 0 || number == 1 + index % others;
+            let in_turn = number == 0 || number == 1 + index % others;
+            let chosen = full || in_turn;
             if chosen && is_widest(&types) {
-                // Relu by a maximum would lose a NaN.
                 add(What::SpecialValues(Activation::None));
+            }
+            // Relu by a maximum would lose a NaN; it is the same code whichever kernel sums.
+            if in_turn && is_widest(&types) {
                 add(What::SpecialValues(Activation::Relu));
             }
             if chosen {
