@@ -23,14 +23,28 @@ use crate::failure::Failure;
 use crate::print;
 use crate::progress::Parts;
 
-/// Check every kernel of every backend against the oracle; exit with 1 if anything is wrong.
+/// What the exit code says.
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  everything was run, and passed
+  1  something failed, or a planted bug was not noticed or not planted
+  2  the options are wrong, a file cannot be read or written, a backend that was asked for by name is
+     not here, or there is nothing to check
+  3  everything that was run passed, but a backend that is checked by default is not here: the last
+     line names it, and --backend leaves it out";
+
+/// Exit code for what passed, but without a backend that is checked by default.
+const INCOMPLETE: u8 = 3;
+
+/// Check every kernel of every backend against the oracle
 ///
 /// Cases run on small integers (every bit compared), on random data (within a few units of roundoff
 /// whatever K is) and on worst-case data; with canaries round every operand; again, and in other
-/// orders of workgroups. Special values, every code of every type, related products and large products
-/// follow. Each failure is printed with the command that runs it alone, the first of them with the
+/// orders of workgroups. Forbidden calls, special values, every code of every type, related products and large
+/// products follow. Each failure is printed with the command that runs it alone, the first of them with the
 /// smallest case that fails too.
 #[derive(Args, Debug)]
+#[command(after_help = EXIT_CODES)]
 pub(crate) struct Arguments {
     /// Check this backend only (several times for several); by default the CPU, WGSL and both emulators
     #[arg(long, value_enum)]
@@ -118,7 +132,7 @@ impl Which {
         let (quick, full) = match self {
             Self::Cpu => ([700, 4], [7_000, 4]),
             Self::Wgsl => ([1_300, 4], [7_000, 10]),
-            Self::Gfx942 | Self::Gfx950 => ([600, 6], [5_000, 8]),
+            Self::Gfx942 | Self::Gfx950 => ([600, 6], [6_200, 8]),
             Self::Rocm => ([2_000, 6], [20_000, 6]),
         };
         let [cases, per_build] = if mode == Mode::Full { full } else { quick };
@@ -310,7 +324,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     report.seconds = start.elapsed().as_secs_f64();
     if report.backends.iter().all(|backend| backend.checks == 0) {
-        return Err(Failure::NothingToCheck { reason: arguments.asked_for() });
+        let mut reason = arguments.asked_for();
+        if !report.unavailable.is_empty() {
+            reason.push_str(&format!("; not here: {}", report.unavailable.join("; ")));
+        }
+        return Err(Failure::NothingToCheck { reason });
     }
     finish(arguments, &report)
 }
@@ -361,7 +379,11 @@ fn finish(arguments: &Arguments, report: &Report) -> Result<ExitCode, Failure> {
     printed?;
     written?;
     recorded?;
-    Ok(if report.passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(match (report.passed(), report.unavailable.is_empty()) {
+        (false, _) => ExitCode::FAILURE,
+        (true, false) => ExitCode::from(INCOMPLETE),
+        (true, true) => ExitCode::SUCCESS,
+    })
 }
 
 fn open(which: Which, arguments: &Arguments) -> Result<Box<dyn Adapter>, lapidary_core::Error> {

@@ -92,6 +92,7 @@ fn what_cannot_be_checked_is_one_line_and_code_2() {
             &["--backend", "cpu", "--filter", "k-strip", "--tier", "codes", "--tier", "oracle"],
             &["cpu", "\"k-strip\"", "tier codes or oracle"],
         ),
+        (&["--backend", "cpu", "--tier", "checks"], &["cpu", "tier checks"]),
         (&["--backend", "cpu", "--filter", ""], &["--filter"]),
         (&["--backend", "cpu", "--jobs", "100000"], &["--jobs", "512"]),
         (&["--backend", "cpu", "--seed", "-1"], &["-1"]),
@@ -150,6 +151,36 @@ fn a_case_too_large_to_run_is_counted_and_costs_nothing() {
         assert!(printed.contains(part), "{part} in\n{printed}");
     }
     assert_eq!(printed.matches("cpu: ").count(), 1, "a backend named twice runs once\n{printed}");
+}
+
+/// Where no Vulkan driver and no compiler is: what is here passes, and the exit code says that it was not
+/// all. Asked for by name, what is not here is an error.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_default_backend_that_is_not_here_is_named_and_code_3() {
+    let folder = Folder::new();
+    let run = |arguments: &[&str]| {
+        let mut command = command(&["conformance"]);
+        for (variable, value) in [
+            ("VK_DRIVER_FILES", folder.at("no-driver.json")),
+            ("VK_ICD_FILENAMES", folder.at("no-driver.json")),
+            // Refused, and no other looked for.
+            ("LAPIDARY_CLANG", folder.at("no-clang")),
+        ] {
+            command.env(variable, value);
+        }
+        command.args(arguments).output().expect("the command starts")
+    };
+    let output = run(&["--filter", "k-strip"]);
+    let printed = text(&output.stdout);
+    let last = printed.lines().last().unwrap_or_default();
+    assert_eq!(output.status.code(), Some(3), "{printed}{}", text(&output.stderr));
+    assert!(last.starts_with("PASSED: "), "{last}");
+    assert!(last.contains("3 backends not here (wgsl, gfx942, gfx950)"), "{last}");
+    let output = run(&["--filter", "k-strip", "--backend", "cpu", "--backend", "wgsl"]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
+    assert_eq!(run(&["--filter", "k-strip", "--backend", "cpu"]).status.code(), Some(0));
+    assert!(text(&run(&["--help"]).stdout).contains("Exit codes:"));
 }
 
 #[test]

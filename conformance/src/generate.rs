@@ -12,7 +12,7 @@ use lapidary_core::testing::Arrangement;
 use lapidary_core::{Activation, ElementType, KernelChoice};
 
 use crate::adapter::{Adapter, Expectation, Outline, Types};
-use crate::shapes::ShapeClass;
+use crate::shapes::{self, ShapeClass};
 use crate::spec::{Route, Spec, Tag};
 
 /// A spec and the kernel to run it with.
@@ -34,7 +34,7 @@ impl Item {
 }
 
 /// Layouts of A, B and C that are met together.
-const LAYOUTS: [[Arrangement; 3]; 13] = {
+const LAYOUTS: [[Arrangement; 3]; 17] = {
     use Arrangement as A;
     [
         [A::Dense, A::Dense, A::Dense],
@@ -50,6 +50,10 @@ const LAYOUTS: [[Arrangement; 3]; 13] = {
         [A::Aligned, A::RepeatedRow, A::Padded],
         [A::PaddedColMajor, A::Spread, A::Aligned],
         [A::Aligned, A::ColMajor, A::ColMajor],
+        [A::SharedBatch, A::Dense, A::InterleavedBatch],
+        [A::UnalignedBatch, A::SharedBatch, A::UnalignedBatch],
+        [A::ReversedBatch, A::InterleavedBatch, A::ReversedBatch],
+        [A::InterleavedBatch, A::ReversedBatch, A::Aligned],
     ]
 };
 
@@ -240,28 +244,48 @@ fn compose(
     if nothing && build.kernel != KernelChoice::Auto {
         return None;
     }
-    let shapes = class.shapes(build.types.in_blocks());
+    let route = match index % 10 {
+        3 => Route::Packed,
+        5 => Route::Pieces,
+        7 if build.kernel == KernelChoice::Auto => Route::Host,
+        9 => Route::Streamed,
+        _ => Route::Device,
+    };
+    let route = if adapter.routes().contains(&route) { route } else { Route::Device };
+    if route.is_cut() && nothing {
+        return None;
+    }
+    let of_class = class.shapes(build.types.in_blocks());
     let reach = adapter.reach();
     let fits =
         |shape: &[usize; 3]| shape.iter().map(|&x| x.max(1) as f64).product::<f64>() <= reach;
-    let shapes: Vec<_> = shapes.into_iter().filter(fits).collect();
-    let shape = *shapes.get(index % shapes.len().max(1))?;
+    let of_class: Vec<_> = of_class.into_iter().filter(fits).collect();
+    let shape = *of_class.get(index % of_class.len().max(1))?;
     let mut spec = Spec::new(String::new(), "pairwise", shape);
     spec.set_types(build.types);
     spec.layouts = layouts;
-    (spec.k_slices, spec.copies) = way;
+    spec.route = route;
+    if route.is_cut() {
+        let cut = match route {
+            Route::Pieces => shapes::in_pieces().to_vec(),
+            _ => shapes::streamed(spec.types[0].size()).to_vec(),
+        };
+        // The next shape with each of its turns, and where one cannot be had.
+        (spec.batch, spec.shape) = cut[(index / 10 + place) % cut.len()];
+        if build.types.in_blocks() {
+            spec.shape[2] = spec.shape[2].next_multiple_of(32);
+        }
+    } else {
+        (spec.k_slices, spec.copies) = way;
+    }
     if !set_epilogue(&mut spec, build.epilogue, adapter.has_scales()) {
         return None;
     }
     let size = shape.iter().map(|&x| x.max(1) as f64).product::<f64>();
-    if index % 4 == 1 && size * 3.0 <= reach.min(1e6) {
+    let of_batches = layouts.into_iter().any(Arrangement::is_of_batches);
+    if (of_batches || index % 4 == 1) && size * 3.0 <= reach.min(1e6) && !route.is_cut() {
         spec.batch = 2 + index / 4 % 2;
     }
-    spec.route = match index % 10 {
-        3 => Route::Packed,
-        7 if build.kernel == KernelChoice::Auto => Route::Host,
-        _ => Route::Device,
-    };
     // Of the layouts a kernel refuses one in eight is kept, to see the refusal; for the others A moves
     // to where any kernel can read it.
     let refused = |spec: &Spec| {
@@ -284,6 +308,7 @@ fn compose(
     spec.tags = tags(&spec, class);
     let batch = if spec.batch > 1 { format!("b{}.", spec.batch) } else { String::new() };
     let [m, n, k] = spec.shape;
+    let class = if route.is_cut() { ShapeClass::of(spec.shape) } else { class };
     spec.name = format!(
         "{}.{}.{batch}{m}x{n}x{k}.{}.{}{}{}",
         spec.type_name(),

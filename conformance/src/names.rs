@@ -5,7 +5,7 @@ use lapidary_core::{Activation, ElementType};
 use serde::{Deserialize, Deserializer};
 
 /// Every arrangement with its name.
-pub const ARRANGEMENTS: [(&str, Arrangement); 10] = [
+pub const ARRANGEMENTS: [(&str, Arrangement); 14] = [
     ("dense", Arrangement::Dense),
     ("rows", Arrangement::RowMajor),
     ("columns", Arrangement::ColMajor),
@@ -16,6 +16,10 @@ pub const ARRANGEMENTS: [(&str, Arrangement); 10] = [
     ("columns-backwards", Arrangement::ReversedCols),
     ("aligned", Arrangement::Aligned),
     ("repeated-row", Arrangement::RepeatedRow),
+    ("shared-batch", Arrangement::SharedBatch),
+    ("interleaved-batch", Arrangement::InterleavedBatch),
+    ("batch-backwards", Arrangement::ReversedBatch),
+    ("unaligned-batch", Arrangement::UnalignedBatch),
 ];
 
 /// The name of an arrangement.

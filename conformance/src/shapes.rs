@@ -155,6 +155,34 @@ impl ShapeClass {
     }
 }
 
+/// Matrices, and M, N and K of products that are cut on a device whose bindings hold 64 KiB and whose
+/// dispatches have 8 workgroups along an axis: along M, N, the batch, and K, by every kernel or by those
+/// of small blocks.
+#[must_use]
+pub(crate) fn in_pieces() -> [(usize, [usize; 3]); 6] {
+    [
+        (1, [300, 60, 20]),
+        (1, [14, 1100, 10]),
+        (13, [12, 20, 25]),
+        (1, [17, 40, 700]),
+        (1, [20, 750, 8]),
+        (1, [33, 130, 600]),
+    ]
+}
+
+/// The same where a one-shot product holds no more than 224 KiB, for elements of `bytes` bytes of A: one
+/// of its operands has that many.
+#[must_use]
+pub(crate) fn streamed(bytes: usize) -> [(usize, [usize; 3]); 4] {
+    let more = 4 / bytes.clamp(1, 4);
+    [
+        (1, [620 * more, 18, 96]),
+        (1, [18, 620 * more, 96]),
+        (16 * more, [30, 20, 60]),
+        (1, [20, 18, 1600 * more]),
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

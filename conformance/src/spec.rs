@@ -51,6 +51,10 @@ pub enum Route {
     Packed,
     /// The one-shot function on host memory.
     Host,
+    /// A plan on device tensors, on a device whose limits cut the product into pieces.
+    Pieces,
+    /// The one-shot function, on a device whose memory budget makes it stream the product.
+    Streamed,
 }
 
 impl Route {
@@ -61,7 +65,21 @@ impl Route {
             Self::Device => "device",
             Self::Packed => "packed",
             Self::Host => "host",
+            Self::Pieces => "pieces",
+            Self::Streamed => "streamed",
         }
+    }
+
+    /// Whether the product is one of tensors on the device, by a plan of the caller's.
+    #[must_use]
+    pub const fn is_planned(self) -> bool {
+        matches!(self, Self::Device | Self::Packed | Self::Pieces)
+    }
+
+    /// Whether a device of its own makes pieces of the product.
+    #[must_use]
+    pub const fn is_cut(self) -> bool {
+        matches!(self, Self::Pieces | Self::Streamed)
     }
 }
 

@@ -3,16 +3,17 @@
 use std::sync::Mutex;
 
 use lapidary_conformance::adapter::{
-    Adapter, Executed, Expectation, Job, Outline, Promises, Refusal, Types, execute_on,
+    Adapter, Executed, Expectation, Job, Outline, Promises, Refusal, Types, execute_on, misuse_on,
 };
+use lapidary_conformance::check::{Attempt, Fault, Misuse};
 use lapidary_conformance::report::BackendReport;
 use lapidary_conformance::spec::Route;
 use lapidary_conformance::suite::{self, Mode, Options, Share};
 use lapidary_conformance::tier::Tier;
 use lapidary_core::{
     AnyMatrixMut, AnyMatrixRef, Args, BOperand, Backend, DeviceInfo, ElementType, Error,
-    KernelChoice, Operands, Placement, PlanOptions, PlanSummary, Problem, Progress, Tensor,
-    TensorSlice, element,
+    KernelChoice, Operand, Operands, Placement, PlanOptions, PlanSummary, Problem, Progress,
+    Tensor, TensorSlice, element,
 };
 
 /// Sums in f32, one element after the other.
@@ -36,6 +37,12 @@ enum Defect {
     HalfSums,
     /// Every second execution is off by one unit in the last place.
     Unsteady,
+    /// Operands are taken as they come.
+    Unchecked,
+    /// A plan keeps the bias of its first execution.
+    Remembers,
+    /// An outer product panics.
+    Panics,
 }
 
 #[derive(Debug)]
@@ -62,15 +69,20 @@ impl Tensor for ToyTensor {
     }
 }
 
+/// A vector's storage, and where in it the vector starts.
+type Vector = (Vec<u8>, usize);
+
 #[derive(Debug)]
 struct ToyPlan {
     problem: Problem,
     summary: PlanSummary,
+    /// The bias of the first execution, if there was one.
+    bias: Mutex<Option<Option<Vector>>>,
 }
 
-/// A copy of B, in no particular order.
+/// A copy of B, in no particular order, and its K and N.
 #[derive(Debug)]
-struct ToyPacked(Vec<u8>, usize);
+struct ToyPacked(Vec<u8>, usize, [usize; 2]);
 
 static RUNS: Mutex<u32> = Mutex::new(0);
 
@@ -132,10 +144,19 @@ impl Backend for Toy {
     }
 
     fn alloc(&self, element: ElementType, len: usize) -> Result<ToyTensor, Error> {
-        Ok(ToyTensor { element, bytes: Mutex::new(vec![0; element.bytes_for(len)]) })
+        let size = element.bytes_for(len);
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(size).map_err(|_| Error::OutOfMemory {
+            requested: size as u64,
+            what: "a tensor".into(),
+            device: "toy".into(),
+        })?;
+        bytes.resize(size, 0);
+        Ok(ToyTensor { element, bytes: Mutex::new(bytes) })
     }
 
     fn upload(&self, tensor: &ToyTensor, offset: usize, bytes: &[u8]) -> Result<(), Error> {
+        tensor.element.written(bytes.len(), offset, tensor.len())?;
         let start = offset * tensor.element.size();
         let mut to = tensor.bytes.lock().expect("no test panics with it");
         to[start..start + bytes.len()].copy_from_slice(bytes);
@@ -168,6 +189,7 @@ impl Backend for Toy {
         Ok(ToyPlan {
             problem: problem.clone(),
             summary: PlanSummary::new("toy_loop", "the only one"),
+            bias: Mutex::default(),
         })
     }
 
@@ -177,15 +199,30 @@ impl Backend for Toy {
 
     fn execute(&self, plan: &ToyPlan, args: &Args<'_, Self>) -> Result<(), Error> {
         let problem = &plan.problem;
-        args.check(problem)?;
+        if self.defect != Defect::Unchecked {
+            args.check(problem)?;
+        }
         if problem.is_empty() {
             return Ok(());
         }
-        let (a, bias) =
+        assert!(self.defect != Defect::Panics || problem.k != 1, "an outer product");
+        let (a, mut bias) =
             (args.a.tensor.get(), args.bias.map(|bias| (bias.tensor.get(), bias.offset)));
+        if self.defect == Defect::Remembers {
+            let mut first = plan.bias.lock().expect("no test panics with it");
+            bias = first.get_or_insert(bias).clone();
+        }
         let (b, b_offset) = match &args.b {
             BOperand::Plain(b) => (b.tensor.get(), b.offset),
-            BOperand::Packed(packed) => (packed.0.clone(), packed.1),
+            BOperand::Packed(packed) if packed.2 == [problem.k, problem.n] => {
+                (packed.0.clone(), packed.1)
+            }
+            BOperand::Packed(packed) => {
+                return Err(Error::PackedMismatch {
+                    found: format!("{:?}", packed.2),
+                    expected: format!("{:?}", [problem.k, problem.n]),
+                });
+            }
             _ => unreachable!("there are two forms of B"),
         };
         let place = |offset, shape, layout| Placement { offset, shape, layout };
@@ -207,8 +244,15 @@ impl Backend for Toy {
         self.compute(problem, [a, b], bias.as_deref(), c)
     }
 
-    fn pack_b(&self, _: &ToyPlan, b: TensorSlice<'_, ToyTensor>) -> Result<ToyPacked, Error> {
-        Ok(ToyPacked(b.tensor.get(), b.offset))
+    fn pack_b(&self, plan: &ToyPlan, b: TensorSlice<'_, ToyTensor>) -> Result<ToyPacked, Error> {
+        let problem = &plan.problem;
+        let (found, expected) = (b.tensor.element, problem.b);
+        if found != expected {
+            return Err(Error::ElementTypeMismatch { operand: Operand::B, found, expected });
+        }
+        let (shape, layout) = (problem.b_shape(), problem.b_layout);
+        Placement { offset: b.offset, shape, layout }.check_bounds(b.tensor.len())?;
+        Ok(ToyPacked(b.tensor.get(), b.offset, [problem.k, problem.n]))
     }
 
     async fn sync(&self) -> Result<(), Error> {
@@ -273,6 +317,9 @@ impl Adapter for ToyAdapter {
     fn reach(&self) -> f64 {
         1e5
     }
+    fn misuse(&self, misuse: Misuse) -> Result<Attempt<()>, Fault> {
+        misuse_on(&self.0, None, misuse)
+    }
     fn execute(&self, job: &Job<'_>) -> Result<Executed, Error> {
         execute_on(&self.0, job)
     }
@@ -294,7 +341,37 @@ fn a_right_backend_passes_everything() {
     let total = report.total();
     assert!(total.refused.values().sum::<usize>() > 0, "types and scales it lacks are refused");
     assert!(report.special.len() > 20 && report.special.iter().all(|seen| seen.as_ieee));
+    let lacks = Misuse::ALL
+        .iter()
+        .filter(|misuse| misuse.has_scales() || matches!(misuse, Misuse::OtherDevice(_)));
+    assert_eq!(report.misuses, Misuse::ALL.len() - lacks.count(), "scales, a second device");
     assert!(report.large > 0 && report.relations.len() == 4, "{:?}", report.relations);
+}
+
+/// What nobody checks is computed with: the forbidden calls show it, and right calls never do.
+#[test]
+fn operands_that_are_not_checked_are_noticed() {
+    let adapter = ToyAdapter(Toy { defect: Defect::Unchecked });
+    let alias = adapter.misuse(Misuse::Alias(Operand::Bias));
+    let fault = alias.expect_err("C in the bias's tensor was taken");
+    assert_eq!(fault.tier, Tier::Acceptance);
+    assert!(fault.message.contains("accepted, expected Aliasing"), "{}", fault.message);
+    let missing = adapter.misuse(Misuse::Missing(Operand::Bias));
+    assert!(missing.is_err(), "a product without its bias");
+    assert_eq!(adapter.misuse(Misuse::UploadPastEnd), Ok(Attempt::Done(())));
+}
+
+/// A tier of which a backend has nothing is left out by name; checks at run time are an emulator's.
+#[test]
+fn a_tier_that_a_backend_has_not_is_left_out() {
+    let adapter = ToyAdapter(Toy::default());
+    let mut options = Options::new(Mode::Quick);
+    options.tiers = vec![Tier::Checks];
+    let share = Share { cases: 120, per_build: 12 };
+    let report = suite::run(&adapter, &options, share, &|_, _| {}).expect("the cases are valid");
+    assert_eq!((report.checks, report.cases), (0, 0));
+    let left_out: Vec<_> = report.left_out.keys().collect();
+    assert!(left_out.len() == 1 && left_out[0].starts_with("checks: "), "{left_out:?}");
 }
 
 #[test]
@@ -305,6 +382,8 @@ fn each_defect_is_noticed_by_its_tier() {
         (Defect::Stray, Tier::Canaries),
         (Defect::HalfSums, Tier::Statistical),
         (Defect::Unsteady, Tier::Exact),
+        (Defect::Remembers, Tier::Determinism),
+        (Defect::Panics, Tier::Acceptance),
     ] {
         let report = run(defect);
         let noticed = report.failures.iter().any(|failure| failure.tier == tier);

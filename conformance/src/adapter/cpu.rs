@@ -6,7 +6,10 @@ use lapidary_core::{
     Backend, Cpu, CpuKernel, DeviceInfo, ElementType, Error, KernelChoice, Problem,
 };
 
-use super::{Adapter, Executed, Expectation, Job, Outline, Promises, Refusal, Types, execute_on};
+use super::{
+    Adapter, Executed, Expectation, Job, Outline, Promises, Refusal, Types, execute_on, misuse_on,
+};
+use crate::check::{Attempt, Fault, Misuse};
 use crate::spec::Route;
 
 /// The CPU of the host: all types, one kernel in several block sizes.
@@ -92,6 +95,11 @@ impl Adapter for CpuAdapter {
 
     fn reach(&self) -> f64 {
         1e8
+    }
+
+    fn misuse(&self, misuse: Misuse) -> Result<Attempt<()>, Fault> {
+        // All share the memory of the host: there is no other device.
+        misuse_on(&self.device, None, misuse)
     }
 
     fn execute(&self, job: &Job<'_>) -> Result<Executed, Error> {

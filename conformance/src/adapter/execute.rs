@@ -2,7 +2,8 @@
 
 use lapidary_core::testing::{Stored, block_on};
 use lapidary_core::{
-    AnyMatrixMut, Args, Backend, Element, ElementType, Error, Gemm, Tensor, TensorSlice,
+    AnyMatrixMut, Args, Backend, Element, ElementType, Error, Gemm, GemmPlan, Layout, PlanOptions,
+    Problem, Shape, Tensor, TensorSlice,
 };
 
 use super::{Executed, Job};
@@ -23,8 +24,8 @@ const MARGIN: usize = 4;
 /// The backend's.
 pub fn execute_on<B: Backend>(device: &B, job: &Job<'_>) -> Result<Executed, Error> {
     match job.route {
-        Route::Host => on_host(device, job),
-        Route::Device | Route::Packed => on_device(device, job),
+        Route::Host | Route::Streamed => on_host(device, job),
+        Route::Device | Route::Packed | Route::Pieces => on_device(device, job),
     }
 }
 
@@ -103,57 +104,114 @@ fn vector<B: Backend>(
     Ok(Input { name, tensor, offset: MARGIN, bytes })
 }
 
+/// The inputs of an execution besides C, as [`Args`] takes them; those that the problem lacks are absent.
+struct Inputs<T> {
+    all: Vec<(Slot, Input<T>)>,
+}
+
+/// Which operand an input is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Slot {
+    A,
+    B,
+    Bias,
+    RowScale,
+    ColScale,
+    AScales,
+    BScales,
+    GroupScales,
+}
+
+impl<T: Tensor> Inputs<T> {
+    /// The arguments of an execution, with `other` in its place if given.
+    fn args<'a, B: Backend<Tensor = T>>(
+        &'a self,
+        packed: Option<&'a B::PackedB>,
+        c: &'a Input<T>,
+        other: Option<&'a (Slot, Input<T>)>,
+    ) -> Option<Args<'a, B>> {
+        let slice = |slot: Slot| {
+            let given = other.into_iter().chain(&self.all);
+            given.into_iter().find(|(of, _)| *of == slot).map(|(_, input)| input.slice())
+        };
+        let a = slice(Slot::A)?;
+        let mut args = match packed {
+            Some(packed) => Args::with_packed_b(a, packed, c.slice()),
+            None => Args::new(a, slice(Slot::B)?, c.slice()),
+        };
+        if let Some(bias) = slice(Slot::Bias) {
+            args = args.bias(bias);
+        }
+        if let Some(scale) = slice(Slot::RowScale) {
+            args = args.row_scale(scale);
+        }
+        if let Some(scale) = slice(Slot::ColScale) {
+            args = args.col_scale(scale);
+        }
+        if let (Some(a), Some(b)) = (slice(Slot::AScales), slice(Slot::BScales)) {
+            args = args.block_scales(a, b);
+        }
+        if let Some(scales) = slice(Slot::GroupScales) {
+            args = args.group_scales(scales);
+        }
+        Some(args)
+    }
+}
+
 fn on_device<B: Backend>(device: &B, job: &Job<'_>) -> Result<Executed, Error> {
     let case = job.case;
     let problem = &case.problem;
     let plan = Gemm::<B>::plan(device, problem, &job.options())?;
-    let a = stored(device, "A", &case.a)?;
-    let b = stored(device, "B", &case.b)?;
     let c = stored(device, "C", &case.c)?;
-    let given = |wanted: bool, name, element, bytes: &[u8]| {
-        wanted.then(|| vector(device, name, element, bytes)).transpose()
+    let mut inputs = Inputs {
+        all: vec![
+            (Slot::A, stored(device, "A", &case.a)?),
+            (Slot::B, stored(device, "B", &case.b)?),
+        ],
     };
-    let bias = given(problem.bias, "bias", problem.bias_element(), &case.bias)?;
-    let row_scale = given(problem.row_scale, "row scale", f32::TYPE, &case.row_scale)?;
-    let col_scale = given(problem.col_scale, "column scale", f32::TYPE, &case.col_scale)?;
-    let e8m0 = ElementType::E8M0;
-    let blocks = problem.block_scales;
-    let a_scales = given(blocks, "block scales of A", e8m0, &case.a_block_scales)?;
-    let b_scales = given(blocks, "block scales of B", e8m0, &case.b_block_scales)?;
-
-    let groups = given(problem.b_group.is_some(), "group scales", f32::TYPE, &case.b_group_scales)?;
-
-    let packed = match job.route {
-        Route::Packed => Some(plan.pack_b(b.slice())?),
-        Route::Device | Route::Host => None,
+    let (f32, e8m0) = (f32::TYPE, ElementType::E8M0);
+    let (blocks, groups) = (problem.block_scales, problem.b_group.is_some());
+    for (given, slot, name, element, bytes) in [
+        (problem.bias, Slot::Bias, "bias", problem.bias_element(), &case.bias),
+        (problem.row_scale, Slot::RowScale, "row scale", f32, &case.row_scale),
+        (problem.col_scale, Slot::ColScale, "column scale", f32, &case.col_scale),
+        (blocks, Slot::AScales, "block scales of A", e8m0, &case.a_block_scales),
+        (blocks, Slot::BScales, "block scales of B", e8m0, &case.b_block_scales),
+        (groups, Slot::GroupScales, "group scales", f32, &case.b_group_scales),
+    ] {
+        if given {
+            inputs.all.push((slot, vector(device, name, element, bytes)?));
+        }
+    }
+    let find = |slot: Slot| inputs.all.iter().find(|(of, _)| *of == slot);
+    let mut packed = match (job.route, find(Slot::B)) {
+        (Route::Packed, Some((_, b))) => Some(plan.pack_b(b.slice())?),
+        _ => None,
     };
-    let mut args = match &packed {
-        Some(packed) => Args::with_packed_b(a.slice(), packed, c.slice()),
-        None => Args::new(a.slice(), b.slice(), c.slice()),
-    };
-    if let Some(bias) = &bias {
-        args = args.bias(bias.slice());
+    if let (Some(_), Some(_), Some((_, b))) = (&packed, job.after_another, find(Slot::B)) {
+        // B may be packed by the plan of a product of other sizes, where this one can read it then.
+        if let Some(taller) = taller(device, problem) {
+            let other = taller.pack_b(b.slice())?;
+            if let Some(args) = inputs.args(Some(&other), &c, None) {
+                match plan.execute(&args) {
+                    Ok(()) => packed = Some(other),
+                    Err(Error::PackedMismatch { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+                device.upload(&c.tensor, 0, &c.bytes)?;
+            }
+        }
     }
-    if let Some(scale) = &row_scale {
-        args = args.row_scale(scale.slice());
+    if let Some(turn) = job.after_another {
+        execute_another(device, &plan, &inputs, packed.as_ref(), &c, turn)?;
     }
-    if let Some(scale) = &col_scale {
-        args = args.col_scale(scale.slice());
+    if let Some(args) = inputs.args(packed.as_ref(), &c, None) {
+        plan.execute(&args)?;
     }
-    if let (Some(a), Some(b)) = (&a_scales, &b_scales) {
-        args = args.block_scales(a.slice(), b.slice());
-    }
-    if let Some(scales) = &groups {
-        args = args.group_scales(scales.slice());
-    }
-    plan.execute(&args)?;
     let after = block_on(device.download(&c.tensor))?;
 
     let mut changed_inputs = Vec::new();
-    let vectors = [bias, row_scale, col_scale, a_scales, b_scales, groups];
-    let inputs = [a, b];
-    let inputs = inputs.iter().chain(vectors.iter().flatten());
-    for input in inputs.filter(|_| job.reads_inputs_back) {
+    for (_, input) in inputs.all.iter().filter(|_| job.reads_inputs_back) {
         if block_on(device.download(&input.tensor))? != input.bytes {
             changed_inputs.push(input.name);
         }
@@ -164,4 +222,55 @@ fn on_device<B: Backend>(device: &B, job: &Job<'_>) -> Result<Executed, Error> {
         passes.push(PACK_B);
     }
     Ok(Executed { kernel: summary.kernel.clone(), passes, c: after, changed_inputs })
+}
+
+/// A plan, of the backend's own choice, for a product with the same B and three times as many rows; none
+/// if the backend has none.
+fn taller<'d, B: Backend>(device: &'d B, problem: &Problem) -> Option<GemmPlan<'d, B>> {
+    let mut other = problem.clone();
+    other.m = problem.m.checked_mul(3)?;
+    let (a, c) = (other.a_shape(), other.c_shape());
+    // Lines of four-bit elements are whole bytes.
+    let dense = |shape: Shape| Layout::row_major(shape.rows, shape.cols.next_multiple_of(2));
+    (other.a_layout, other.c_layout) = (dense(a), dense(c));
+    Gemm::<B>::plan(device, &other, &PlanOptions::default()).ok()
+}
+
+/// Executes the plan with one operand, whose turn it is, in another tensor of other content, and
+/// restores C: whatever the plan remembers of that must not show in the next execution.
+fn execute_another<B: Backend>(
+    device: &B,
+    plan: &GemmPlan<'_, B>,
+    inputs: &Inputs<B::Tensor>,
+    packed: Option<&B::PackedB>,
+    c: &Input<B::Tensor>,
+    turn: usize,
+) -> Result<(), Error> {
+    let other = |input: &Input<B::Tensor>| -> Result<Input<B::Tensor>, Error> {
+        // 63 in i8 and e8m0, 0.75 in f32, 1.8 in f16: numbers of every type.
+        let bytes = vec![0x3f; input.bytes.len()];
+        let tensor = device.alloc(input.tensor.element(), input.tensor.len())?;
+        device.upload(&tensor, 0, &bytes)?;
+        Ok(Input { name: input.name, tensor, offset: input.offset, bytes })
+    };
+    match inputs.all.get(turn % (inputs.all.len() + 1)) {
+        None => {
+            let c = other(c)?;
+            if let Some(args) = inputs.args(packed, &c, None) {
+                plan.execute(&args)?;
+            }
+            Ok(())
+        }
+        Some((slot, input)) => {
+            let other = (*slot, other(input)?);
+            let repacked = match (slot, packed) {
+                (Slot::B, Some(_)) => Some(plan.pack_b(other.1.slice())?),
+                _ => None,
+            };
+            if let Some(args) = inputs.args(repacked.as_ref().or(packed), c, Some(&other)) {
+                plan.execute(&args)?;
+            }
+            device.upload(&c.tensor, 0, &c.bytes)
+        }
+    }
 }

@@ -8,18 +8,21 @@ mod cpu;
 mod execute;
 #[cfg(feature = "hip")]
 mod hip;
+mod misuse;
 #[cfg(feature = "wgsl")]
 mod wgsl;
 
 use lapidary_core::testing::Case;
 use lapidary_core::{DeviceInfo, ElementType, Error, KernelChoice, PlanOptions, Problem};
 
+use crate::check::{Attempt, Fault, Misuse};
 use crate::spec::{Route, Spec};
 
 pub use cpu::CpuAdapter;
 pub use execute::execute_on;
 #[cfg(feature = "hip")]
 pub use hip::HipAdapter;
+pub use misuse::misuse_on;
 #[cfg(feature = "wgsl")]
 pub use wgsl::WgslAdapter;
 #[cfg(feature = "wgsl")]
@@ -119,7 +122,14 @@ pub struct Promises {
     pub f16: bool,
     /// Whether additions may truncate: the unit of roundoff counts twice.
     pub truncates: bool,
-    /// Largest error of random sums in units of u·Σ|a||b|.
+    /// Largest error of random sums in units of u·Σ|a||b|, whatever K is.
+    ///
+    /// Of K products ab with a and b uniform on [−1, 1], summed one after the other, the partial sum
+    /// sᵢ has the variance i/9, and the rounding of each adds an error of at most u·|sᵢ|, spread evenly:
+    /// of variance u²·sᵢ²/3. Together they have the standard deviation u·K/(3·√6), which is 0.54 units,
+    /// as Σ|a||b| is about K/4; any other order of summation has shorter partial sums. So 8 units are 15
+    /// standard deviations there. Scales of rows, columns and groups, and types of few bits, make some
+    /// products outweigh the others, so that fewer of them count.
     pub units: f64,
 }
 
@@ -221,6 +231,9 @@ pub struct Job<'c> {
     pub order: Order,
     /// Whether inputs are read back and compared with what they were.
     pub reads_inputs_back: bool,
+    /// Whether the plan is executed once with another tensor for one operand before, and for which, by
+    /// turn: what a plan remembers of its operands must not show.
+    pub after_another: Option<usize>,
 }
 
 impl<'c> Job<'c> {
@@ -235,6 +248,7 @@ impl<'c> Job<'c> {
             copies: None,
             order: Order::Natural,
             reads_inputs_back: true,
+            after_another: None,
         }
     }
 
@@ -254,6 +268,12 @@ impl<'c> Job<'c> {
     #[must_use]
     pub const fn in_order(self, order: Order) -> Self {
         Self { order, ..self }
+    }
+
+    /// The same on a plan that was executed before with another tensor for the operand whose turn it is.
+    #[must_use]
+    pub const fn after_another(self, turn: usize) -> Self {
+        Self { after_another: Some(turn), ..self }
     }
 
     /// The same without reading inputs back, which takes a device longer than a small product.
@@ -335,6 +355,12 @@ pub trait Adapter: Sync {
         Expectation::Runs
     }
 
+    /// The ways into the library that there are. The default is all but those that need a device of
+    /// their own to cut products into pieces; a case that asks for another one is skipped.
+    fn routes(&self) -> &[Route] {
+        &[Route::Device, Route::Packed, Route::Host]
+    }
+
     /// Whether rows and columns may have scales. The default is yes.
     fn has_scales(&self) -> bool {
         true
@@ -371,11 +397,27 @@ pub trait Adapter: Sync {
     /// Multiplications that a case may have so that the backend takes a fraction of a second.
     fn reach(&self) -> f64;
 
-    /// Whether an error of [`execute`](Self::execute) is something that checks at run time found in a
-    /// kernel, a missing wait for example. The default is no.
+    /// Whether kernels run under checks, for a missing wait for example, as an emulator's do: without
+    /// there is nothing of [`Tier::Checks`](crate::tier::Tier::Checks). The default is no.
+    fn has_checks(&self) -> bool {
+        false
+    }
+
+    /// Whether an error of [`execute`](Self::execute) is something that these checks found in a kernel.
+    /// The default is no.
     fn is_finding(&self, error: &Error) -> bool {
         let _ = error;
         false
+    }
+
+    /// Makes a forbidden call: [`misuse_on`] does for anything that implements
+    /// [`Backend`](lapidary_core::Backend). The default leaves it out, which the report counts.
+    ///
+    /// # Errors
+    /// A [`Fault`] unless it is refused as it should be.
+    fn misuse(&self, misuse: Misuse) -> Result<Attempt<()>, Fault> {
+        let _ = misuse;
+        Ok(Attempt::LeftOut("the adapter makes no forbidden calls".into()))
     }
 
     /// Runs a job.

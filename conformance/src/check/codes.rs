@@ -74,11 +74,36 @@ pub fn codes(adapter: &dyn Adapter, kernel: KernelChoice, types: Types) -> Findi
     }
     if a == ElementType::F32 && c.bits() == 16 {
         note("encode C", pass.ties());
+        note("encode C, past the largest", pass.past_the_largest());
+    }
+    // The sum reads C as it lies; types of its factors matter little.
+    if c.bits() <= 16 && a == b && (a == ElementType::F32 || a == c) {
+        note("decode C", pass.decode_c(false));
+        if c.is_float() {
+            note("decode C, subnormal", pass.decode_c(true));
+        }
     }
     if a == ElementType::I8 && b == ElementType::I8 && c == ElementType::I8 {
         note("encode C", pass.integer_ties());
     }
     findings
+}
+
+/// The finite codes of a type that are subnormal or not as `wanted` says.
+fn finite_codes(element: ElementType, wanted: impl Fn(bool) -> bool) -> Vec<u64> {
+    let keeps = |code: &u64| {
+        let value = element::read_f64(element, &code.to_le_bytes(), 0);
+        let is_subnormal = value != 0.0 && value.abs() < element.min_normal();
+        value.is_finite() && wanted(element.is_float() && is_subnormal)
+    };
+    (0..1u64 << element.bits()).filter(keeps).collect()
+}
+
+/// Half a step past the largest finite number of a 16-bit type: from there on numbers become infinity.
+fn tie_past_the_largest(output: ElementType) -> f32 {
+    let half_a_step = output.max_finite() * output.unit_roundoff() / 2.0;
+    // The largest number is a step of u short of the next power of two.
+    (output.max_finite() + half_a_step / (1.0 - output.unit_roundoff())) as f32
 }
 
 struct Pass<'p> {
@@ -109,13 +134,7 @@ impl Pass<'_> {
         let [a, b, _] = self.types.elements;
         let element = if left { a } else { b };
         let may_flush = element.is_float() && element.bits() == 16;
-        let all: Vec<u64> = (0..1u64 << element.bits())
-            .filter(|code| {
-                let value = element::read_f64(element, &code.to_le_bytes(), 0);
-                let is_subnormal = value != 0.0 && value.abs() < element.min_normal();
-                value.is_finite() && (!may_flush || is_subnormal == subnormal)
-            })
-            .collect();
+        let all = finite_codes(element, |is_subnormal| !may_flush || is_subnormal == subnormal);
         let k = side(self.types);
         let lines = all.len().div_ceil(k).max(8);
         let mut case = self.zeros(if left { [lines, k, k] } else { [k, lines, k] });
@@ -135,6 +154,39 @@ impl Pass<'_> {
             (false, true) => "decode B, subnormal",
         };
         self.run(case, what, all.len(), !subnormal || kept)
+    }
+
+    /// All finite codes of C added to nothing; the subnormal ones, or the others.
+    fn decode_c(&self, subnormal: bool) -> Result<Attempt<CodeReport>, Fault> {
+        let element = self.types.elements[2];
+        let all = finite_codes(element, |is_subnormal| is_subnormal == subnormal);
+        let n = 128;
+        let mut spec = self.spec([all.len().div_ceil(n), n, 32]);
+        spec.beta = 1.0;
+        let mut case = spec.case(Values::SmallIntegers(1), 1);
+        for operand in [&mut case.a, &mut case.b, &mut case.c] {
+            operand.fill(0.0);
+        }
+        case.fill_block_scales();
+        for (index, &code) in all.iter().enumerate() {
+            case.c.set_code([0, index / n, index % n], code);
+        }
+        let promises = self.adapter.promises();
+        let kept = if element == ElementType::F16 { promises.f16 } else { promises.subnormals };
+        let what = if subnormal { "decode C, subnormal" } else { "decode C" };
+        self.run(case, what, all.len(), !subnormal || kept)
+    }
+
+    /// Numbers of f32 past the tie after the largest one of a 16-bit output, which become infinity.
+    fn past_the_largest(&self) -> Result<Attempt<CodeReport>, Fault> {
+        let output = self.types.elements[2];
+        let tie = tie_past_the_largest(output);
+        let mut values = Vec::new();
+        for value in [tie, tie.next_up(), 1.5 * tie, f32::MAX] {
+            values.extend([f64::from(value), -f64::from(value)]);
+        }
+        values.retain(|value| value.is_finite());
+        self.encode(values, "encode C, past the largest", self.adapter.promises().non_finite)
     }
 
     fn subnormals_kept(&self) -> bool {
@@ -169,15 +221,34 @@ impl Pass<'_> {
                 values.extend([f64::from(value), -f64::from(value)]);
             }
         }
+        // Past the largest number, what does not reach the tie is rounded back to it.
+        let below = f64::from(tie_past_the_largest(output).next_down());
+        for value in [0.5 * below + 0.5 * format.max_finite(), below] {
+            values.extend([value, -value]);
+        }
         if !self.subnormals_kept() {
             values.retain(|value| value.abs() >= f64::from(f32::MIN_POSITIVE));
+        }
+        self.encode(values, "encode C", true)
+    }
+
+    /// I · B for a B of these values.
+    fn encode(
+        &self,
+        values: Vec<f64>,
+        what: &str,
+        required: bool,
+    ) -> Result<Attempt<CodeReport>, Fault> {
+        if self.adapter.fraction_bits(&self.kernel).is_some() {
+            let reason = "the kernel reads too few bits of f32 to tell a tie from its neighbours";
+            return Ok(Attempt::LeftOut(reason.into()));
         }
         let k = side(self.types);
         let lines = values.len().div_ceil(k);
         let mut case = self.zeros([k, lines, k]);
         case.a.map(|_, r, c, _| f64::from(u8::from(r == c)));
         case.b.map(|_, k_, n, _| values.get(n * k + k_).copied().unwrap_or(0.0));
-        self.run(case, "encode C", values.len(), true)
+        self.run(case, what, values.len(), required)
     }
 
     /// Halves of every i8, which tie between neighbours, and beyond the range at both ends.

@@ -1,7 +1,7 @@
 //! Whether a product of small integers comes out exact in floats, whatever the order of its sums.
 
 use lapidary_core::oracle::Reference;
-use lapidary_core::{ElementType, Problem};
+use lapidary_core::{Activation, ElementType, Problem};
 
 /// Whether nothing rounds before the conversion to the output type.
 ///
@@ -42,6 +42,18 @@ pub(super) fn is_exact(problem: &Problem, reference: &Reference) -> bool {
         && largest <= step / arithmetic.unit_roundoff()
 }
 
+/// Whether the exact sum of integers is all that becomes a float, rounded once: whatever the integers,
+/// the result is known bit for bit, while a sum in floats rounds on the way from 2²⁴ on, by less than the
+/// bound for an epilogue allows.
+pub(super) fn rounds_once(problem: &Problem) -> bool {
+    let sum_alone = problem.alpha == 1.0 && !problem.reads_c() && !problem.bias;
+    problem.accumulator() == ElementType::I32
+        && problem.c == ElementType::F32
+        && matches!(problem.activation, Activation::None | Activation::Relu)
+        && sum_alone
+        && !problem.has_scales()
+}
+
 /// The value of the lowest bit that is set in `x`; infinity for 0, which needs none.
 fn lowest_bit(x: f64) -> f64 {
     if x == 0.0 || !x.is_finite() {
@@ -75,6 +87,23 @@ mod tests {
         let case = Case::new(change(Problem::new(5, 6, 70)), Values::SmallIntegers(4), 1);
         let reference = lapidary_core::oracle::reference(&case.problem, &case.operands());
         is_exact(&case.problem, &reference.expect("a valid problem"))
+    }
+
+    #[test]
+    fn nothing_but_the_sum_of_integers_rounds_once() {
+        let integers = || Problem::new(5, 6, 70).elements(ElementType::I8, ElementType::F32);
+        assert!(rounds_once(&integers()) && rounds_once(&integers().activation(Activation::Relu)));
+        for other in [
+            integers().alpha(0.5),
+            integers().beta(1.0),
+            integers().bias(true),
+            integers().row_scale(true),
+            integers().activation(Activation::Silu),
+            integers().elements(ElementType::I8, ElementType::F16),
+            Problem::new(5, 6, 70),
+        ] {
+            assert!(!rounds_once(&other), "{other:?}");
+        }
     }
 
     #[test]

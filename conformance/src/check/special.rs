@@ -1,7 +1,8 @@
 //! Non-finite, zero, subnormal and extreme numbers in every operand.
 
+use lapidary_core::element::read_f64;
 use lapidary_core::testing::{Case, Values};
-use lapidary_core::{Activation, ElementType, KernelChoice, element};
+use lapidary_core::{Activation, ElementType, KernelChoice};
 use serde::{Deserialize, Serialize};
 
 use super::{Attempt, Fault, Findings, poison, reference, shorten, unsuitable, view};
@@ -26,10 +27,26 @@ pub enum Place {
     RowScale,
     /// The scale of one column of B.
     ColScale,
+    /// The scale of the first block of a row of A.
+    BlockScaleA,
+    /// The scale of the first block of a column of B.
+    BlockScaleB,
+    /// The scale of the first group of a column of B.
+    GroupScale,
 }
 
 impl Place {
-    const ALL: [Self; 6] = [Self::A, Self::B, Self::C, Self::Bias, Self::RowScale, Self::ColScale];
+    const ALL: [Self; 9] = [
+        Self::A,
+        Self::B,
+        Self::C,
+        Self::Bias,
+        Self::RowScale,
+        Self::ColScale,
+        Self::BlockScaleA,
+        Self::BlockScaleB,
+        Self::GroupScale,
+    ];
 
     /// The name in reports.
     #[must_use]
@@ -41,6 +58,9 @@ impl Place {
             Self::Bias => "bias",
             Self::RowScale => "row scale",
             Self::ColScale => "column scale",
+            Self::BlockScaleA => "block scale of A",
+            Self::BlockScaleB => "block scale of B",
+            Self::GroupScale => "group scale",
         }
     }
 }
@@ -91,6 +111,9 @@ fn codes(element: ElementType) -> Vec<(&'static str, u64)> {
             ("largest subnormal", (1 << 52) - 1),
             ("largest", f64::MAX.to_bits()),
         ],
+        (ElementType::E8M0, _) => {
+            vec![("NaN", 0xff), ("smallest, subnormal in f32", 0), ("largest", 0xfe)]
+        }
         (ElementType::I8, _) => vec![("smallest", 0x80), ("largest", 0x7f)],
         (ElementType::I4, _) => vec![("smallest", 0x8), ("largest", 0x7)],
         (ElementType::I32, _) => vec![("smallest", 1 << 31), ("largest", (1 << 31) - 1)],
@@ -137,19 +160,24 @@ pub fn special_values(
             continue;
         };
         problem.activation = activation;
-        let element = match place {
-            Place::A => types.elements[0],
-            Place::B => types.elements[1],
-            Place::C => types.elements[2],
-            Place::Bias => problem.problem().bias_element(),
-            Place::RowScale | Place::ColScale => ElementType::F32,
-        };
-        for (name, code) in codes(element) {
+        for (name, code) in codes(element(&problem, place)) {
             let cell = Cell { adapter, kernel, spec: &problem, place, name };
             findings.add(|| format!("{name} in {} {problem}", place.name()), cell.run(code));
         }
     }
     findings
+}
+
+/// The type of what is at a place.
+fn element(spec: &Spec, place: Place) -> ElementType {
+    match place {
+        Place::A => spec.types[0],
+        Place::B => spec.types[1],
+        Place::C => spec.types[2],
+        Place::Bias => spec.problem().bias_element(),
+        Place::RowScale | Place::ColScale | Place::GroupScale => ElementType::F32,
+        Place::BlockScaleA | Place::BlockScaleB => ElementType::E8M0,
+    }
 }
 
 /// The problem for a place, if these types have that place.
@@ -164,6 +192,9 @@ fn problem(types: Types, place: Place, has_scales: bool) -> Option<Spec> {
         Place::Bias => spec.bias = true,
         Place::RowScale => spec.row_scale = true,
         Place::ColScale => spec.col_scale = true,
+        Place::BlockScaleA | Place::BlockScaleB if types.block_scales => {}
+        Place::GroupScale if types.groups => {}
+        Place::BlockScaleA | Place::BlockScaleB | Place::GroupScale => return None,
     }
     let scales = spec.row_scale || spec.col_scale;
     if scales && !has_scales {
@@ -253,7 +284,7 @@ impl Cell<'_> {
             // The product is 0 where C, bias and scales are looked at.
             Place::C => f64::from(u8::from(r != ROW)),
             Place::Bias => 0.0,
-            Place::RowScale | Place::ColScale => f64::from(u8::from(c == INNER)),
+            _ => f64::from(u8::from(c == INNER)),
         });
         case.b.map(|_, _, c, _| match place {
             Place::B => f64::from(u8::from(c != COL)),
@@ -267,6 +298,8 @@ impl Cell<'_> {
         let put = |bytes: &mut Vec<u8>, index: usize, size: usize| {
             bytes[index * size..][..size].copy_from_slice(&code.to_le_bytes()[..size]);
         };
+        // Of every row and column, blocks and groups being as long.
+        let blocks = case.problem.k / 32;
         match self.place {
             Place::A => case.a.set_code([0, ROW, INNER], code),
             Place::B => case.b.set_code([0, INNER, COL], code),
@@ -277,26 +310,24 @@ impl Cell<'_> {
             }
             Place::RowScale => put(&mut case.row_scale, ROW, 4),
             Place::ColScale => put(&mut case.col_scale, COL, 4),
+            Place::BlockScaleA => put(&mut case.a_block_scales, ROW * blocks, 1),
+            Place::BlockScaleB => put(&mut case.b_block_scales, COL * blocks, 1),
+            Place::GroupScale => put(&mut case.b_group_scales, COL * blocks, 4),
         }
     }
 
     fn reaches(&self, row: usize, col: usize) -> bool {
         match self.place {
-            Place::A | Place::RowScale => row == ROW,
-            Place::B | Place::Bias | Place::ColScale => col == COL,
+            Place::A | Place::RowScale | Place::BlockScaleA => row == ROW,
+            Place::B | Place::Bias | Place::ColScale | Place::BlockScaleB | Place::GroupScale => {
+                col == COL
+            }
             Place::C => row == ROW && col == COL,
         }
     }
 
     fn element_is_finite(&self, code: u64) -> bool {
-        let element = match self.place {
-            Place::A => self.spec.types[0],
-            Place::B => self.spec.types[1],
-            Place::C => self.spec.types[2],
-            Place::Bias => self.spec.problem().bias_element(),
-            Place::RowScale | Place::ColScale => ElementType::F32,
-        };
-        element::read_f64(element, &code.to_le_bytes(), 0).is_finite()
+        read_f64(element(self.spec, self.place), &code.to_le_bytes(), 0).is_finite()
     }
 
     fn execute(&self, case: &mut Case) -> Result<Vec<u8>, Fault> {

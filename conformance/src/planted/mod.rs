@@ -13,7 +13,7 @@ use lapidary_core::testing::Values;
 use serde::{Deserialize, Serialize};
 
 use crate::adapter::{Adapter, CpuAdapter, Expectation, Job, Promises, Types};
-use crate::check::{self, Depth, Fault, Verdict};
+use crate::check::{self, Depth, Fault, Misuse, Verdict};
 use crate::spec::{Route, Spec};
 use crate::tier::Tier;
 
@@ -239,6 +239,10 @@ fn hunt(adapter: &dyn Adapter, bug: &Bug) -> Result<Kill, PlantError> {
             .into_iter()
             .next()
             .map(|(_, fault)| fault);
+    }
+    if fault.is_none() && bug.expected == Tier::Acceptance {
+        let made = |misuse| check::caught(|| adapter.misuse(misuse)).unwrap_or_else(Err);
+        fault = Misuse::ALL.into_iter().find_map(|misuse| made(misuse).err());
     }
     if fault.is_none() && bug.expected == Tier::Codes {
         fault =

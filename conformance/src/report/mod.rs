@@ -142,7 +142,7 @@ pub struct BackendReport {
     /// Limits and features seen.
     pub properties: Vec<(String, String)>,
     /// Everything looked at: cases, and special values, codes, related and large products of a kernel
-    /// and types, and the oracle.
+    /// and types, forbidden calls, and the oracle.
     pub checks: usize,
     /// Cases run, refused and skipped ones included.
     pub cases: usize,
@@ -168,8 +168,10 @@ pub struct BackendReport {
     pub relations: BTreeMap<String, usize>,
     /// Large products checked by Freivalds' test.
     pub large: usize,
-    /// Special values, codes, related and large products that some types, kernels or the backend do
-    /// not have, by tier and reason.
+    /// Forbidden calls made.
+    pub misuses: usize,
+    /// Forbidden calls, special values, codes, related and large products that some types, kernels or
+    /// the backend do not have, and tiers that were asked for of which it has nothing, by tier and reason.
     pub left_out: BTreeMap<String, usize>,
     /// Everything that went wrong.
     pub failures: Vec<FailureReport>,
@@ -194,7 +196,7 @@ impl BackendReport {
         let ran: BTreeSet<&str> = self
             .kernels
             .iter()
-            .filter(|(_, kernel)| kernel.passed + kernel.failed > 0)
+            .filter(|(_, kernel)| kernel.passed > 0 || kernel.metrics.elements > 0)
             .map(|(name, _)| name.as_str())
             .collect();
         let names = adapter.kernel_names();

@@ -219,6 +219,9 @@ fn summary(backend: &BackendReport) -> Vec<String> {
     if backend.large > 0 {
         lines.push(format!("large products checked: {}", backend.large));
     }
+    if backend.misuses > 0 {
+        lines.push(format!("forbidden calls made: {}", backend.misuses));
+    }
     if !backend.left_out.is_empty() {
         lines.push(format!("left out: {}", reasons(&backend.left_out)));
     }
@@ -394,7 +397,14 @@ fn verdict(report: &Report) -> Block {
             parts.push(counted(failures, "failure"));
         }
         if !report.unavailable.is_empty() {
-            parts.push(format!("{} not run", counted(report.unavailable.len(), "backend")));
+            // Each is a name, a colon and a reason.
+            let name = |line: &String| line.split(':').next().unwrap_or_default().to_owned();
+            let names: Vec<_> = report.unavailable.iter().map(name).collect();
+            parts.push(format!(
+                "{} not here ({})",
+                counted(names.len(), "backend"),
+                names.join(", ")
+            ));
         }
         if !report.idle.is_empty() {
             parts.push(format!("{} for other backends", counted(report.idle.len(), "case")));

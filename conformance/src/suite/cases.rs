@@ -25,6 +25,11 @@ const OF_CASES: [Tier; 7] = [
     Tier::Determinism,
 ];
 
+/// Whether cases of an adapter go through `tier`.
+pub(super) fn has_tier(adapter: &dyn Adapter, tier: Tier) -> bool {
+    OF_CASES.contains(&tier) && (tier != Tier::Checks || adapter.has_checks())
+}
+
 /// Failing cases that are shrunk; the others are reported as they are.
 const SHRUNK: usize = 5;
 
@@ -44,7 +49,7 @@ pub(super) fn plan(
     options: &Options,
     share: Share,
 ) -> Result<Vec<Planned>, FileError> {
-    if !OF_CASES.into_iter().any(|tier| options.has(tier)) {
+    if !OF_CASES.into_iter().any(|tier| options.has(tier) && has_tier(adapter, tier)) {
         return Ok(Vec::new());
     }
     let mut planned = curated(adapter, options)?;
@@ -89,6 +94,10 @@ fn curated(adapter: &dyn Adapter, options: &Options) -> Result<Vec<Planned>, Fil
         }
         if let Some(reason) = spec.obstacle() {
             skip(&spec, reason);
+            continue;
+        }
+        if !adapter.routes().contains(&spec.route) {
+            skip(&spec, format!("this backend has no route \"{}\"", spec.route.name()));
             continue;
         }
         let kernels = adapter.kernels(Types::of_spec(&spec));
@@ -138,7 +147,8 @@ fn depth(options: &Options, index: usize) -> Depth {
     if options.has(Tier::Determinism) {
         tiers.push(Tier::Determinism);
     }
-    Depth { tiers, rerun: again || index % 4 == 3, reorder: again || index % 8 == 2 }
+    // Repeated are some of those with random data.
+    Depth { tiers, rerun: again || index.is_multiple_of(4), reorder: again || index % 8 == 2 }
 }
 
 /// Runs the cases and adds what came of them.
@@ -203,6 +213,17 @@ pub(super) fn run(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Of small integers the sums are the same in any order: a repetition would show nothing.
+    #[test]
+    fn executions_are_repeated_on_random_data() {
+        for index in 0..16 {
+            let depth = depth(&Options::new(Mode::Quick), index);
+            if depth.rerun || depth.reorder {
+                assert!(depth.tiers.contains(&Tier::Statistical), "case {index}");
+            }
+        }
+    }
 
     /// A case run alone goes through every tier, whichever its place was; a tier asked for alone runs.
     #[test]

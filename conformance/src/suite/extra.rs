@@ -1,10 +1,11 @@
-//! Checks that are no cases: the checker itself, special values, codes, related and large products.
+//! Checks that are no cases: the checker itself, forbidden calls, special values, codes, related and large
+//! products.
 
 use lapidary_core::{Activation, ElementType, KernelChoice};
 
 use super::{Mode, Options, in_parallel};
 use crate::adapter::{Adapter, Types};
-use crate::check::{self, Attempt, CodeReport, Fault, Observation, Relation};
+use crate::check::{self, Attempt, CodeReport, Fault, Misuse, Observation, Relation};
 use crate::generate::Item;
 use crate::report::{BackendReport, FailureReport};
 use crate::spec::Spec;
@@ -15,6 +16,8 @@ use crate::tier::Tier;
 enum What {
     /// The oracle.
     Checker,
+    /// A call that the contract forbids.
+    Misuse(Misuse),
     /// Special numbers in every operand, with this activation.
     SpecialValues(Activation),
     /// Every code and rounding tie.
@@ -37,6 +40,7 @@ impl Extra {
     fn tier(&self) -> Tier {
         match self.what {
             What::Checker => Tier::Oracle,
+            What::Misuse(_) => Tier::Acceptance,
             What::SpecialValues(_) => Tier::SpecialValues,
             What::Codes => Tier::Codes,
             What::Related(_) => Tier::Metamorphic,
@@ -44,13 +48,14 @@ impl Extra {
         }
     }
 
-    /// Its name, which a filter finds: the tier, what is looked at, the types.
+    /// Its name, which a filter finds: the tier, what is looked at, the types where there are several.
     fn name(&self) -> String {
         let mut spec = Spec::new("", "", [1, 1, 32]);
         spec.set_types(self.types);
         let tier = self.tier().name();
         match self.what {
             What::Checker => tier.to_owned(),
+            What::Misuse(misuse) => format!("{tier}.{}", misuse.name()),
             What::SpecialValues(Activation::None) | What::Codes | What::Large => {
                 format!("{tier}.{}", spec.type_name())
             }
@@ -67,9 +72,29 @@ fn is_widest(types: &Types) -> bool {
 
 /// Every check of `options` for an adapter.
 pub(super) fn extras(adapter: &dyn Adapter, options: &Options) -> Vec<Extra> {
-    let full = options.mode == Mode::Full;
+    let mut all = all_extras(adapter, options.mode);
+    all.retain(|extra| {
+        options.has(extra.tier())
+            && options.keeps(&format!("{} {}", extra.name(), extra.kernel.name()))
+    });
+    all
+}
+
+/// Whether there are checks of `tier` for an adapter.
+pub(super) fn has_tier(adapter: &dyn Adapter, mode: Mode, tier: Tier) -> bool {
+    all_extras(adapter, mode).iter().any(|extra| extra.tier() == tier)
+}
+
+/// Every check of `mode` for an adapter.
+fn all_extras(adapter: &dyn Adapter, mode: Mode) -> Vec<Extra> {
+    let full = mode == Mode::Full;
     let f32 = Types::of(ElementType::F32, ElementType::F32, ElementType::F32);
     let mut all = vec![Extra { what: What::Checker, types: f32, kernel: KernelChoice::Auto }];
+    all.extend(Misuse::ALL.map(|misuse| Extra {
+        what: What::Misuse(misuse),
+        types: f32,
+        kernel: KernelChoice::Auto,
+    }));
     for (index, types) in adapter.types().into_iter().enumerate() {
         let kernels = adapter.kernels(types);
         let others = kernels.len().max(2) - 1;
@@ -78,7 +103,7 @@ pub(super) fn extras(adapter: &dyn Adapter, options: &Options) -> Vec<Extra> {
             // In quick the backend's own choice, and one of the others in turn.
             let in_turn = number == 0 || number == 1 + index % others;
             let chosen = full || in_turn;
-            if chosen && is_widest(&types) {
+            if chosen {
                 add(What::SpecialValues(Activation::None));
             }
             // Relu by a maximum would lose a NaN; it is the same code whichever kernel sums.
@@ -96,10 +121,6 @@ pub(super) fn extras(adapter: &dyn Adapter, options: &Options) -> Vec<Extra> {
             }
         }
     }
-    all.retain(|extra| {
-        options.has(extra.tier())
-            && options.keeps(&format!("{} {}", extra.name(), extra.kernel.name()))
-    });
     all
 }
 
@@ -135,6 +156,10 @@ fn look(adapter: &dyn Adapter, options: &Options, extra: &Extra) -> Found {
     let Extra { what, types, kernel } = *extra;
     match what {
         What::Checker => Found::of(extra.name(), check::oracle().map(Attempt::Done)),
+        What::Misuse(misuse) if misuse.has_scales() && !adapter.has_scales() => {
+            Found::of(extra.name(), Ok(Attempt::LeftOut("the backend lacks scales".into())))
+        }
+        What::Misuse(misuse) => Found::of(extra.name(), adapter.misuse(misuse)),
         What::SpecialValues(activation) => {
             let findings = check::special_values(adapter, kernel, types, activation);
             Found {
@@ -177,11 +202,14 @@ pub(super) fn run(
     tick: &(dyn Fn() + Sync),
     report: &mut BackendReport,
 ) {
-    let found = in_parallel(options.jobs, extras, |_, extra| {
-        let found = look(adapter, options, extra);
-        tick();
-        found
-    });
+    let found =
+        in_parallel(options.jobs, extras, |_, extra| {
+            let found = check::caught(|| look(adapter, options, extra)).unwrap_or_else(|fault| {
+                Found { done: true, faults: vec![(extra.name(), fault)], ..Found::default() }
+            });
+            tick();
+            found
+        });
     for (extra, found) in extras.iter().zip(found) {
         report.special.extend(found.special);
         report.codes.extend(found.codes);
@@ -190,6 +218,7 @@ pub(super) fn run(
                 *report.relations.entry(relation.name().into()).or_default() += 1;
             }
             What::Large if found.done => report.large += 1,
+            What::Misuse(_) if found.done => report.misuses += 1,
             _ => {}
         }
         for reason in found.left_out {
@@ -215,14 +244,21 @@ mod tests {
         let adapter = CpuAdapter::new();
         let mut options = Options::new(Mode::Quick);
         let all = extras(&adapter, &options);
-        for tier in
-            [Tier::Oracle, Tier::SpecialValues, Tier::Codes, Tier::Metamorphic, Tier::Freivalds]
-        {
+        for tier in [
+            Tier::Oracle,
+            Tier::Acceptance,
+            Tier::SpecialValues,
+            Tier::Codes,
+            Tier::Metamorphic,
+            Tier::Freivalds,
+        ] {
             let one = *all.iter().find(|extra| extra.tier() == tier).expect("one of each tier");
             options.filter = Some(format!("{} {}", one.name(), one.kernel.name()));
             assert!(extras(&adapter, &options).contains(&one), "{options:?}");
         }
         options.filter = Some("codes.f32-f32 auto".into());
+        assert_eq!(extras(&adapter, &options).len(), 1);
+        options.filter = Some("acceptance.alias-of-a".into());
         assert_eq!(extras(&adapter, &options).len(), 1);
         options.tiers = vec![Tier::Freivalds];
         assert_eq!(extras(&adapter, &options).len(), 0);

@@ -111,6 +111,13 @@ pub fn run(
     let done = AtomicUsize::new(0);
     let tick = || progress(done.fetch_add(1, Ordering::Relaxed) + 1, total);
     let mut report = BackendReport::new(adapter);
+    for &tier in &options.tiers {
+        let exists = cases::has_tier(adapter, tier) || extra::has_tier(adapter, options.mode, tier);
+        if !exists {
+            let what = format!("{}: there is nothing of this tier on this backend", tier.name());
+            report.left_out.insert(what, 1);
+        }
+    }
     report.partial = options.filter.is_some() || !options.tiers.is_empty();
     cases::run(adapter, options, &planned, &tick, &mut report);
     extra::run(adapter, options, &extras, &tick, &mut report);

@@ -22,6 +22,10 @@ pub enum Values {
     Positive,
     /// Signs and magnitudes from 2⁻ⁿ to 2ⁿ: cancellation and wide exponents.
     Exponents(i32),
+    /// Integers from 100 to 127, from 5 to 7 for i4: some 1,300 products of them exceed 2²⁴, from where
+    /// on f32 has no odd numbers. Odd and even ones alike: were all odd, so were all products, and sums
+    /// of whole blocks of them even, which f32 does have.
+    Large,
 }
 
 impl Values {
@@ -46,7 +50,7 @@ impl Values {
         let n = match self {
             Self::SmallIntegers(_) => 1,
             Self::Exponents(n) => n,
-            Self::Uniform | Self::Positive => 8,
+            Self::Uniform | Self::Positive | Self::Large => 8,
         };
         f64::from(random.integer(-n, n)).exp2()
     }
@@ -66,6 +70,8 @@ impl Values {
             Self::Positive if element == ElementType::F4E2M1 => 6.0 * random.unit().abs(),
             Self::Positive if !element.is_float() => f64::from(random.integer(0, 127)),
             Self::Positive => random.unit().abs(),
+            Self::Large if element == ElementType::I4 => f64::from(random.integer(5, 7)),
+            Self::Large => f64::from(random.integer(100, 127)),
             Self::Exponents(n) => random.unit() * f64::from(random.integer(-n, n)).exp2(),
         }
     }

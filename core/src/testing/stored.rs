@@ -32,6 +32,16 @@ pub enum Arrangement {
     Aligned,
     /// Every row is the same memory (row stride 0): inputs only.
     RepeatedRow,
+    /// All matrices of a batch are the same memory (batch stride 0): inputs only.
+    SharedBatch,
+    /// The first rows of all matrices, then the second rows, and so on: matrices are closer to each
+    /// other than rows.
+    InterleavedBatch,
+    /// Matrices from the last to the first: a negative batch stride.
+    ReversedBatch,
+    /// Rows that each start at a multiple of 16 elements as far as the first matrix goes; the others
+    /// start between two.
+    UnalignedBatch,
 }
 
 /// Elements that [`Arrangement::Aligned`] aligns rows to.
@@ -39,7 +49,7 @@ const ALIGNMENT: usize = 16;
 
 impl Arrangement {
     /// Every arrangement an output may have.
-    pub const OUTPUTS: [Self; 9] = [
+    pub const OUTPUTS: [Self; 12] = [
         Self::Dense,
         Self::RowMajor,
         Self::ColMajor,
@@ -49,10 +59,13 @@ impl Arrangement {
         Self::ReversedRows,
         Self::ReversedCols,
         Self::Aligned,
+        Self::InterleavedBatch,
+        Self::ReversedBatch,
+        Self::UnalignedBatch,
     ];
 
     /// Every arrangement an input may have.
-    pub const INPUTS: [Self; 10] = [
+    pub const INPUTS: [Self; 14] = [
         Self::Dense,
         Self::RowMajor,
         Self::ColMajor,
@@ -63,7 +76,20 @@ impl Arrangement {
         Self::ReversedCols,
         Self::Aligned,
         Self::RepeatedRow,
+        Self::SharedBatch,
+        Self::InterleavedBatch,
+        Self::ReversedBatch,
+        Self::UnalignedBatch,
     ];
+
+    /// Whether it differs from others by how the matrices of a batch lie.
+    #[must_use]
+    pub fn is_of_batches(self) -> bool {
+        matches!(
+            self,
+            Self::SharedBatch | Self::InterleavedBatch | Self::ReversedBatch | Self::UnalignedBatch
+        )
+    }
 
     /// As [`place`](Self::place), for elements of type `element`: lines of a 4-bit type are filled up
     /// to whole bytes, and arrangements that it cannot have (elements apart, or backwards, within a
@@ -93,10 +119,19 @@ impl Arrangement {
         let matrix = Layout { row_stride, col_stride, batch_stride: 0 };
         let one = matrix.extent(Shape { batch: 1, ..shape });
         let span = one.map_or(0, |extent| extent.max.saturating_sub(extent.min).saturating_add(1));
-        let layout = Layout { batch_stride: even(stride(span.saturating_add(1))), ..matrix };
+        let batch_stride = even(stride(span.saturating_add(1)));
+        let layout = match self {
+            Self::SharedBatch => matrix,
+            Self::InterleavedBatch => {
+                let between = (shape.batch as i128).saturating_mul(row_stride as i128);
+                Layout { row_stride: stride(between), batch_stride: row_stride, ..matrix }
+            }
+            Self::ReversedBatch => Layout { batch_stride: -batch_stride, ..matrix },
+            _ => Layout { batch_stride, ..matrix },
+        };
         let margin = match self {
             Self::Dense => 0,
-            Self::Aligned => ALIGNMENT,
+            Self::Aligned | Self::UnalignedBatch => ALIGNMENT,
             _ => MARGIN + 1,
         };
         match layout.extent(shape) {
@@ -143,21 +178,32 @@ impl Arrangement {
                 Layout { row_stride: -stride(cols as i128), ..Layout::row_major(rows, cols) }
             }
             Self::ReversedCols => Layout { col_stride: -1, ..Layout::row_major(rows, cols) },
-            Self::Aligned => {
+            Self::Aligned | Self::UnalignedBatch => {
                 let pitch = (cols as u128 + 1).next_multiple_of(ALIGNMENT as u128) as i128;
+                let more = if self == Self::Aligned { ALIGNMENT as i128 } else { 2 };
                 Layout {
                     row_stride: stride(pitch),
                     col_stride: 1,
-                    batch_stride: lines(rows, pitch, ALIGNMENT as i128),
+                    batch_stride: lines(rows, pitch, more),
                 }
             }
+            Self::SharedBatch => Layout { batch_stride: 0, ..Layout::row_major(rows, cols) },
+            Self::ReversedBatch => {
+                let one = Layout::row_major(rows, cols);
+                Layout { batch_stride: -one.batch_stride, ..one }
+            }
+            Self::InterleavedBatch => Layout {
+                row_stride: lines(shape.batch, cols as i128, 0),
+                col_stride: 1,
+                batch_stride: stride(cols as i128),
+            },
             Self::RepeatedRow => {
                 Layout { row_stride: 0, col_stride: 1, batch_stride: stride(cols as i128) }
             }
         };
         let margin = match self {
             Self::Dense => 0,
-            Self::Aligned => ALIGNMENT,
+            Self::Aligned | Self::UnalignedBatch => ALIGNMENT,
             _ => MARGIN,
         };
         match layout.extent(shape) {
@@ -173,7 +219,9 @@ impl Arrangement {
     /// The length of a storage that needs `len` elements.
     fn rounded(self, len: usize) -> usize {
         match self {
-            Self::Aligned => len.checked_next_multiple_of(ALIGNMENT).unwrap_or(usize::MAX),
+            Self::Aligned | Self::UnalignedBatch => {
+                len.checked_next_multiple_of(ALIGNMENT).unwrap_or(usize::MAX)
+            }
             _ => len,
         }
     }
@@ -392,7 +440,7 @@ mod tests {
             ] {
                 let (placement, len) = arrangement.place(shape);
                 placement.check_bounds(len).expect("the storage was made for the view");
-                if arrangement != Arrangement::RepeatedRow {
+                if Arrangement::OUTPUTS.contains(&arrangement) {
                     placement.check_injective().expect("outputs are apart");
                 }
                 let stored = Stored::new(ElementType::F16, shape, arrangement, |_, r, c| {
@@ -404,10 +452,10 @@ mod tests {
                 let canaries = (0..stored.len())
                     .filter(|&i| element::read_f64(ElementType::F16, stored.bytes(), i).is_nan())
                     .count();
-                let distinct = if arrangement == Arrangement::RepeatedRow && shape.rows > 0 {
-                    shape.batch * shape.cols
-                } else {
-                    shape.batch * shape.rows * shape.cols
+                let distinct = match arrangement {
+                    Arrangement::RepeatedRow if shape.rows > 0 => shape.batch * shape.cols,
+                    Arrangement::SharedBatch => shape.rows * shape.cols,
+                    _ => shape.batch * shape.rows * shape.cols,
                 };
                 assert_eq!(canaries, stored.len() - distinct, "{arrangement:?}");
             }

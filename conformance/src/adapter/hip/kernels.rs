@@ -1,14 +1,17 @@
 //! The kernels that the HIP backend has, as a list.
 
 use lapidary_core::policy::{
-    DirectLoad, KernelConfig, MfmaF16, MfmaF32, MfmaXf32, ScalarFma, SingleBuffer,
+    DirectLoad, KernelConfig, MfmaF16, MfmaF32, MfmaXf32, Multiply, ScalarFma, SingleBuffer,
     SoftwareDoubleBuffer,
 };
-use lapidary_core::{ElementType, KernelChoice, MatrixKernel, Movement};
-use lapidary_hip::Target;
+use lapidary_core::{
+    ElementType, Error, KernelChoice, MatrixKernel, Movement, PlanOptions, Problem,
+};
+use lapidary_hip::decide::Product;
 use lapidary_hip::passes::PASSES;
 use lapidary_hip::preshuffle::PreshuffleConfig;
 use lapidary_hip::steps::{Arithmetic, Step, StepConfig, TileMovement};
+use lapidary_hip::{Hip, Target};
 
 use crate::adapter::Types;
 use crate::adapter::cpu::all_types;
@@ -23,6 +26,27 @@ pub(super) fn types(known: &[ElementType], target: Target) -> Vec<Types> {
         .filter(|types| !types.block_scales || block_scales)
         .filter(|types| types.elements[0].is_float() == types.elements[1].is_float())
         .collect()
+}
+
+/// The name of a plan's kernel; of the matrix-core kernel, its variant.
+pub(super) fn planned(
+    device: &Hip,
+    problem: &Problem,
+    options: &PlanOptions,
+) -> Result<String, Error> {
+    let decision = device.decide(problem, options)?;
+    Ok(match &decision.product {
+        Product::Preshuffle(product) => variant(&product.config),
+        _ => decision.summary.kernel,
+    })
+}
+
+/// Bits of fraction that a kernel keeps of f32 operands, if not all.
+pub(super) fn fraction_bits(kernel: &KernelChoice) -> Option<u32> {
+    match kernel {
+        KernelChoice::Policy(p) if p.compute.multiply == Multiply::MfmaXf32 => Some(10),
+        _ => None,
+    }
 }
 
 /// The variant of the matrix-core kernel: what is code of its own, whatever the tile.

@@ -6,16 +6,16 @@ mod reorder;
 
 use std::sync::Arc;
 
-use lapidary_core::policy::Multiply;
-use lapidary_core::{Backend, DeviceInfo, Error, KernelChoice, PlanOptions, Problem};
+use lapidary_core::{Backend, DeviceInfo, Error, KernelChoice};
 use lapidary_hip::compile::Compiler;
-use lapidary_hip::decide::Product;
 use lapidary_hip::runtime::{Emulated, Runtime};
 use lapidary_hip::{Hip, Target};
 
 use super::{
-    Adapter, Executed, Expectation, Job, Order, Outline, Promises, Types, execute_on, options,
+    Adapter, Executed, Expectation, Job, Order, Outline, Promises, Types, execute_on, misuse_on,
+    options,
 };
+use crate::check::{Attempt, Fault, Misuse};
 use crate::spec::{Route, Spec};
 use reorder::{ORDERS, Reordered};
 
@@ -24,6 +24,7 @@ use reorder::{ORDERS, Reordered};
 pub struct HipAdapter {
     device: Hip,
     name: String,
+    emulated: bool,
     reordered: Option<Reordered>,
 }
 
@@ -33,7 +34,7 @@ impl HipAdapter {
     /// # Errors
     /// [`Error::NoDevice`] if there is none.
     pub fn rocm() -> Result<Self, Error> {
-        Ok(Self { device: Hip::new()?, name: "rocm".into(), reordered: None })
+        Ok(Self { device: Hip::new()?, name: "rocm".into(), emulated: false, reordered: None })
     }
 
     /// An emulated device, every check on.
@@ -42,7 +43,8 @@ impl HipAdapter {
     /// [`Error::NoDevice`] without a compiler.
     pub fn emulated(target: Target) -> Result<Self, Error> {
         let reordered = Some(Reordered::new(target)?);
-        Ok(Self { device: Hip::emulated(target)?, name: target.to_string(), reordered })
+        let device = Hip::emulated(target)?;
+        Ok(Self { device, name: target.to_string(), emulated: true, reordered })
     }
 
     /// An emulated device whose kernels this compiler compiles.
@@ -52,16 +54,7 @@ impl HipAdapter {
     pub fn with_compiler(target: Target, compiler: Compiler) -> Result<Self, Error> {
         let runtime: Arc<dyn Runtime> = Arc::new(Emulated::new(target).map_err(no_device)?);
         let device = Hip::with_compiler(runtime, compiler);
-        Ok(Self { device, name: target.to_string(), reordered: None })
-    }
-
-    /// The name of a plan's kernel; of the matrix-core kernel, its variant.
-    fn kernel(&self, problem: &Problem, options: &PlanOptions) -> Result<String, Error> {
-        let decision = self.device.decide(problem, options)?;
-        Ok(match &decision.product {
-            Product::Preshuffle(product) => kernels::variant(&product.config),
-            _ => decision.summary.kernel,
-        })
+        Ok(Self { device, name: target.to_string(), emulated: true, reordered: None })
     }
 }
 
@@ -103,10 +96,7 @@ impl Adapter for HipAdapter {
     }
 
     fn fraction_bits(&self, kernel: &KernelChoice) -> Option<u32> {
-        match kernel {
-            KernelChoice::Policy(p) if p.compute.multiply == Multiply::MfmaXf32 => Some(10),
-            _ => None,
-        }
+        kernels::fraction_bits(kernel)
     }
 
     fn expect(&self, kernel: &KernelChoice, case: &Outline, route: Route) -> Expectation {
@@ -123,7 +113,7 @@ impl Adapter for HipAdapter {
 
     fn planned(&self, kernel: &KernelChoice, spec: &Spec) -> Option<String> {
         let problem = spec.laid_out().ok()?.0;
-        self.kernel(&problem, &options(*kernel, spec.k_slices, spec.copies)).ok()
+        kernels::planned(&self.device, &problem, &options(*kernel, spec.k_slices, spec.copies)).ok()
     }
 
     fn large_side(&self) -> usize {
@@ -134,8 +124,16 @@ impl Adapter for HipAdapter {
         2e6
     }
 
+    fn has_checks(&self) -> bool {
+        self.emulated
+    }
+
     fn is_finding(&self, error: &Error) -> bool {
         refuse::is_finding(error)
+    }
+
+    fn misuse(&self, misuse: Misuse) -> Result<Attempt<()>, Fault> {
+        misuse_on(&self.device, self.reordered.as_ref().map(Reordered::device), misuse)
     }
 
     fn execute(&self, job: &Job<'_>) -> Result<Executed, Error> {
@@ -143,7 +141,7 @@ impl Adapter for HipAdapter {
             Some(reordered) if job.order != Order::Natural => reordered.execute(job)?,
             _ => execute_on(&self.device, job)?,
         };
-        executed.kernel = self.kernel(&job.case.problem, &job.options())?;
+        executed.kernel = kernels::planned(&self.device, &job.case.problem, &job.options())?;
         Ok(executed)
     }
 }

@@ -27,6 +27,11 @@ impl Reordered {
         Ok(Self { device, emulator: Mutex::new(emulator) })
     }
 
+    /// The device, whose memory is its own.
+    pub(super) fn device(&self) -> &Hip {
+        &self.device
+    }
+
     /// Runs a job in its order.
     pub(super) fn execute(&self, job: &Job<'_>) -> Result<Executed, Error> {
         let emulator = self.emulator.lock().unwrap_or_else(PoisonError::into_inner);

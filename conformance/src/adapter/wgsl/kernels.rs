@@ -1,6 +1,8 @@
 //! The kernels that the WGSL backend has, as a list.
 
-use lapidary_core::policy::{KernelConfig, ScalarFma, SingleBuffer, SoftwareDoubleBuffer};
+use lapidary_core::policy::{
+    KernelConfig, Multiply, ScalarFma, SingleBuffer, SoftwareDoubleBuffer,
+};
 use lapidary_core::{ElementType, KernelChoice};
 use lapidary_wgsl::{DeviceLimits, decide};
 
@@ -62,4 +64,16 @@ pub(super) fn names(elements: &[ElementType], limits: &DeviceLimits) -> Vec<Stri
     names.sort();
     names.dedup();
     names
+}
+
+/// Whether K may be cut into pieces, and operands copied first, as a caller asks.
+pub(super) fn has_ways(kernel: &KernelChoice) -> bool {
+    match kernel {
+        KernelChoice::Skinny => true,
+        KernelChoice::Policy(config) => {
+            let multiply = config.compute.multiply;
+            multiply.is_vector() || multiply == Multiply::CooperativeMatrix
+        }
+        _ => false,
+    }
 }

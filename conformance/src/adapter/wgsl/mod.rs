@@ -1,37 +1,37 @@
 //! The WGSL backend's adapter.
 
+mod devices;
 mod kernels;
 mod refuse;
 mod reverse;
 
-use lapidary_core::policy::Multiply;
 use lapidary_core::{Backend, DeviceInfo, Error, KernelChoice};
 use lapidary_wgsl::decide::{CopyOrder, Pass};
-use lapidary_wgsl::{ShaderRewrite, Wgsl, WgslOptions};
+use lapidary_wgsl::{DeviceLimits, ShaderRewrite, WgslOptions};
 
 use super::cpu::all_types;
-use super::{Adapter, Executed, Expectation, Job, Order, Outline, Promises, Types, execute_on};
+use super::{Adapter, Executed, Expectation, Job, Order, Outline, Promises, Types, misuse_on};
+use crate::check::{Attempt, Fault, Misuse};
 use crate::spec::{Route, Spec};
-use reverse::reverse;
+use devices::Devices;
 
 pub(crate) use kernels::kernels_for;
 
-/// A device for WGSL, and the same adapter with the workgroups of every dispatch reversed.
+/// A device for WGSL, and more of the same adapter: one with the workgroups of every dispatch reversed,
+/// one whose limits cut products into pieces, and one whose memory budget streams them.
 #[derive(Clone, Debug)]
 pub struct WgslAdapter {
-    device: Wgsl,
-    reversed: Option<Wgsl>,
+    devices: Devices,
 }
 
 impl WgslAdapter {
-    /// Opens the device that `options` choose, twice: once as it is, once with reversed workgroups.
+    /// Opens the device that `options` choose: as it is, with reversed workgroups, and with what cuts
+    /// products into pieces.
     ///
     /// # Errors
     /// [`Error::NoDevice`] if there is none.
     pub fn open(options: &WgslOptions) -> Result<Self, Error> {
-        let device = Wgsl::with_options(options)?;
-        let reversed = Wgsl::with_options(&options.clone().rewrite(ShaderRewrite::new(reverse)))?;
-        Ok(Self { device, reversed: Some(reversed) })
+        Ok(Self { devices: Devices::open(options)? })
     }
 
     /// A device whose shaders `rewrite` changes.
@@ -39,26 +39,17 @@ impl WgslAdapter {
     /// # Errors
     /// [`Error::NoDevice`] if there is none.
     pub fn with_rewrite(options: &WgslOptions, rewrite: ShaderRewrite) -> Result<Self, Error> {
-        let device = Wgsl::with_options(&options.clone().rewrite(rewrite))?;
-        Ok(Self { device, reversed: None })
+        Ok(Self { devices: Devices::alone(&options.clone().rewrite(rewrite))? })
+    }
+
+    fn limits(&self) -> &DeviceLimits {
+        self.devices.plain.limits()
     }
 
     /// Whether the device is a program on the CPU.
     #[must_use]
     pub fn is_software(&self) -> bool {
-        self.device.limits().software
-    }
-}
-
-/// Whether K may be cut into pieces, and operands copied first, as a caller asks.
-fn has_ways(kernel: &KernelChoice) -> bool {
-    match kernel {
-        KernelChoice::Skinny => true,
-        KernelChoice::Policy(config) => {
-            let multiply = config.compute.multiply;
-            multiply.is_vector() || multiply == Multiply::CooperativeMatrix
-        }
-        _ => false,
+        self.limits().software
     }
 }
 
@@ -68,7 +59,7 @@ impl Adapter for WgslAdapter {
     }
 
     fn info(&self) -> DeviceInfo {
-        self.device.info()
+        self.devices.plain.info()
     }
 
     fn promises(&self) -> Promises {
@@ -84,25 +75,37 @@ impl Adapter for WgslAdapter {
     }
 
     fn kernels(&self, types: Types) -> Vec<KernelChoice> {
-        kernels_for(types, self.device.limits())
+        kernels_for(types, self.limits())
     }
 
     fn kernel_names(&self) -> Vec<String> {
-        kernels::names(&self.info().elements, self.device.limits())
+        kernels::names(&self.info().elements, self.limits())
     }
 
     fn pass_names(&self) -> Vec<&'static str> {
-        let cooperative = self.device.limits().cooperative;
+        let cooperative = self.limits().cooperative;
         let exists = |pass: &Pass| cooperative || *pass != Pass::Copy(CopyOrder::AlongK);
         Pass::ALL.into_iter().filter(exists).map(Pass::name).collect()
     }
 
     fn has_ways(&self, kernel: &KernelChoice) -> bool {
-        has_ways(kernel)
+        kernels::has_ways(kernel)
     }
 
-    fn expect(&self, kernel: &KernelChoice, case: &Outline, _: Route) -> Expectation {
-        refuse::expect(kernel, case, &self.types(), self.device.limits())
+    fn routes(&self) -> &[Route] {
+        self.devices.routes()
+    }
+
+    fn expect(&self, kernel: &KernelChoice, case: &Outline, route: Route) -> Expectation {
+        let limits = self.devices.of(route).limits();
+        let whole = refuse::expect(kernel, case, &self.types(), limits);
+        match (whole, route) {
+            (Expectation::Runs, Route::Pieces) => refuse::in_pieces(kernel, &case.problem, limits),
+            (Expectation::Runs, Route::Streamed) => {
+                refuse::streamed(&case.problem, devices::BUDGET)
+            }
+            (whole, _) => whole,
+        }
     }
 
     fn program(&self, kernel: &KernelChoice, spec: &Spec) -> String {
@@ -116,12 +119,12 @@ impl Adapter for WgslAdapter {
     }
 
     fn orders(&self) -> Vec<Order> {
-        self.reversed.iter().map(|_| Order::Reversed).collect()
+        self.devices.reversed.iter().map(|_| Order::Reversed).collect()
     }
 
     fn planned(&self, kernel: &KernelChoice, spec: &Spec) -> Option<String> {
         let problem = spec.laid_out().ok()?.0;
-        Some(self.device.decide(&problem, *kernel).ok()?.summary.kernel)
+        Some(self.devices.of(spec.route).decide(&problem, *kernel).ok()?.summary.kernel)
     }
 
     fn large_side(&self) -> usize {
@@ -132,10 +135,14 @@ impl Adapter for WgslAdapter {
         if self.is_software() { 3e7 } else { 1e9 }
     }
 
+    fn misuse(&self, misuse: Misuse) -> Result<Attempt<()>, Fault> {
+        misuse_on(&self.devices.plain, self.devices.reversed.as_ref(), misuse)
+    }
+
     fn execute(&self, job: &Job<'_>) -> Result<Executed, Error> {
-        match (&self.reversed, job.order) {
-            (Some(reversed), Order::Reversed) => execute_on(reversed, job),
-            _ => execute_on(&self.device, job),
-        }
+        self.devices.execute(job)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,10 @@
 //! Every other tier leans on the oracle. Here its sums are compared with two others, an independent
 //! product in f64 and Freivalds' test; its bound with the formula written out anew; its comparisons are
 //! given results with known errors; and the formats that it reads are compared with published numbers
-//! and with rounding done another way.
+//! and with rounding done another way. The data that all this is tried on is looked at as well.
+
+mod bounds;
+mod data;
 
 use lapidary_core::oracle::{self, Reference};
 use lapidary_core::testing::{Arrangement, Case, Values};
@@ -11,7 +14,7 @@ use lapidary_core::{
     Activation, AnyMatrixRef, ElementType, FloatFormat, Matrix, Overflow, Problem,
 };
 
-use super::{Fault, metrics};
+use super::{Fault, Promises, metrics};
 use crate::tier::Tier;
 
 fn fail(message: impl Into<String>) -> Fault {
@@ -31,9 +34,12 @@ pub fn oracle() -> Result<(), Fault> {
     for types in [[ElementType::F32; 3], [ElementType::F16, ElementType::F16, ElementType::F32]] {
         agrees_with_others(types)?;
     }
-    bound()?;
+    bounds::bounds()?;
     comparisons()?;
-    freivalds()
+    promised_units()?;
+    freivalds()?;
+    data::canaries()?;
+    data::values()
 }
 
 /// A product with every term of the epilogue but an activation, and operands in odd places.
@@ -144,28 +150,6 @@ fn product_f64([m, n, k]: [usize; 3], a: &[f64], b: &[f64], c: &mut [f64]) {
     }
 }
 
-/// The bound is the formula it is documented to be.
-fn bound() -> Result<(), Fault> {
-    let case = case([ElementType::F32; 3], Values::Uniform);
-    let reference = reference(&case)?.keeping_subnormals();
-    let k = case.problem.k as f64;
-    let u = ElementType::F32.unit_roundoff();
-    let n = (k + 4.0) * u;
-    for (index, (value, gauge)) in reference.values().iter().zip(reference.gauges()).enumerate() {
-        let formula = n / (1.0 - n) * gauge + u * value.abs();
-        let found = reference.bound(index);
-        ensure((formula..1.01 * formula + 1e-40).contains(&found), || {
-            format!("the bound of element {index} is {found:e}, the formula gives {formula:e}")
-        })?;
-        let units = reference.clone().within_units(8.0).bound(index);
-        let formula = 8.0 * u * gauge + u * value.abs();
-        ensure((formula..1.01 * formula + 1e-40).contains(&units), || {
-            format!("the bound of element {index} in units is {units:e}, not {formula:e}")
-        })?;
-    }
-    Ok(())
-}
-
 /// Comparisons accept the right result, and reject it with one element changed.
 fn comparisons() -> Result<(), Fault> {
     let case = case([ElementType::F32; 3], Values::SmallIntegers(4));
@@ -213,6 +197,26 @@ fn comparisons() -> Result<(), Fault> {
     ensure(reference.compare(&bad.as_ref()).mismatches == 1, || {
         "a number for a NaN is accepted".into()
     })
+}
+
+/// Of random sums the promises let 4 units of u·Σ|a||b| pass, and not 10, where K alone allows far more.
+fn promised_units() -> Result<(), Fault> {
+    let problem = Problem::new(6, 5, 700);
+    let case = Case::new(problem, Values::Uniform, 11);
+    let reference = super::reference(Tier::Statistical, &case, Promises::all())?;
+    let good = right(&reference, &case.problem)?;
+    let u = ElementType::F32.unit_roundoff();
+    for (index, (value, gauge)) in reference.values().iter().zip(reference.gauges()).enumerate() {
+        for (units, mismatches) in [(4.0, 0), (-4.0, 0), (10.0, 1), (-10.0, 1)] {
+            let mut changed = good.clone();
+            set(&mut changed, index, value + units * u * gauge);
+            let found = reference.compare(&changed.as_ref()).mismatches;
+            ensure(found == mismatches, || {
+                format!("an error of {units} units at {index} makes {found} mismatches")
+            })?;
+        }
+    }
+    Ok(())
 }
 
 /// Freivalds' test agrees with the triple loop, and finds an error in any bit of any element.

@@ -1,0 +1,89 @@
+//! One adapter opened several times: as it is, and in ways that results must not depend on.
+
+use lapidary_core::Error;
+use lapidary_wgsl::{ShaderRewrite, Wgsl, WgslOptions};
+
+use super::reverse::reverse;
+use crate::adapter::{Executed, Job, Order, execute_on};
+use crate::spec::Route;
+
+/// Bytes of a storage binding where products are cut into pieces: the sums of a block of 128x128.
+const BINDING: u64 = 1 << 16;
+
+/// Workgroups along an axis there.
+const WORKGROUPS: u32 = 8;
+
+/// Bytes of device memory that a streamed product may hold: two pieces with blocks of 64x64x64, their
+/// sums, and copies of all.
+pub(super) const BUDGET: u64 = 224 << 10;
+
+/// The devices.
+#[derive(Clone, Debug)]
+pub(super) struct Devices {
+    pub(super) plain: Wgsl,
+    /// With the workgroups of every dispatch in reverse order.
+    pub(super) reversed: Option<Wgsl>,
+    pub(super) cutting: Option<Cutting>,
+}
+
+/// Devices that cut products into pieces.
+#[derive(Clone, Debug)]
+pub(super) struct Cutting {
+    pub(super) pieces: Wgsl,
+    pub(super) streamed: Wgsl,
+}
+
+impl Cutting {
+    /// Opens both like `device`, which `options` have opened, but for what cuts products.
+    fn open(device: &Wgsl, options: &WgslOptions) -> Result<Self, Error> {
+        let raw = device.device();
+        let limits = lapidary_wgsl::wgpu::Limits {
+            max_storage_buffer_binding_size: BINDING,
+            max_compute_workgroups_per_dimension: WORKGROUPS,
+            ..raw.limits()
+        };
+        Ok(Self {
+            pieces: Wgsl::with_options(&options.clone().restrict(limits, raw.features()))?,
+            streamed: Wgsl::with_options(&options.clone().memory_budget(BUDGET))?,
+        })
+    }
+}
+
+impl Devices {
+    /// All of them.
+    pub(super) fn open(options: &WgslOptions) -> Result<Self, Error> {
+        let plain = Wgsl::with_options(options)?;
+        let reversed = Wgsl::with_options(&options.clone().rewrite(ShaderRewrite::new(reverse)))?;
+        let cutting = Some(Cutting::open(&plain, options)?);
+        Ok(Self { plain, reversed: Some(reversed), cutting })
+    }
+
+    /// The device as it is and no other.
+    pub(super) fn alone(options: &WgslOptions) -> Result<Self, Error> {
+        Ok(Self { plain: Wgsl::with_options(options)?, reversed: None, cutting: None })
+    }
+
+    /// The routes that there are devices for.
+    pub(super) fn routes(&self) -> &[Route] {
+        match self.cutting {
+            Some(_) => &[Route::Device, Route::Packed, Route::Host, Route::Pieces, Route::Streamed],
+            None => &[Route::Device, Route::Packed, Route::Host],
+        }
+    }
+
+    /// The device of a route.
+    pub(super) fn of(&self, route: Route) -> &Wgsl {
+        match (route, &self.cutting) {
+            (Route::Pieces, Some(cutting)) => &cutting.pieces,
+            (Route::Streamed, Some(cutting)) => &cutting.streamed,
+            _ => &self.plain,
+        }
+    }
+
+    pub(super) fn execute(&self, job: &Job<'_>) -> Result<Executed, Error> {
+        match (&self.reversed, job.order) {
+            (Some(reversed), Order::Reversed) => execute_on(reversed, job),
+            _ => execute_on(self.of(job.route), job),
+        }
+    }
+}
