@@ -21,7 +21,8 @@ pub struct CodeReport {
     pub kernel: String,
     /// The element types.
     pub types: String,
-    /// What was converted: `decode A`, `decode B`, `scales A`, `scales B`, `encode C`.
+    /// What was converted: `decode A`, `decode B`, `scales A`, `scales B`, `decode C`, `encode C`, and
+    /// which part of it where there are several.
     pub what: String,
     /// Codes or ties.
     pub count: usize,
