@@ -46,6 +46,7 @@ pub const SHADERS: &[(&str, &str)] = shaders![
     "activation/gelu_tanh.wgsl",
     "activation/none.wgsl",
     "activation/relu.wgsl",
+    "activation/relu_i32.wgsl",
     "activation/silu.wgsl",
     "compute/scalar.wgsl",
     "copy.wgsl",

@@ -24,7 +24,7 @@ pub struct Workaround {
 pub const SOFTWARE_LOOP_ITERATIONS: usize = 65_000;
 
 /// Every defect that is gone round.
-pub const WORKAROUNDS: [Workaround; 7] = [
+pub const WORKAROUNDS: [Workaround; 8] = [
     Workaround {
         name: "coop_store_panics_on_an_inline_argument",
         of: "naga 30.0.2, SPIR-V writer",
@@ -77,5 +77,12 @@ pub const WORKAROUNDS: [Workaround; 7] = [
         instead: "kernels with more iterations are refused on software devices, and the backend \
                   takes one whose loops are written out",
         file: "src/decide/choose.rs",
+    },
+    Workaround {
+        name: "nvidia_makes_a_max_of_a_select",
+        of: "NVIDIA 580.159.04, Vulkan driver",
+        defect: "select(x, 0, x < 0) is compiled to a max, which turns NaN into 0",
+        instead: "relu compares the bits as an integer",
+        file: "shaders/activation/relu.wgsl",
     },
 ];

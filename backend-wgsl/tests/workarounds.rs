@@ -193,3 +193,28 @@ fn llvmpipe_ends_long_loops() {
     assert_eq!(count(SOFTWARE_LOOP_ITERATIONS), SOFTWARE_LOOP_ITERATIONS as u32);
     assert!(count(70_000) < 70_000, "it runs them all now");
 }
+
+#[test]
+fn nvidia_makes_a_max_of_a_select() {
+    let Some(device) = common::device() else { return };
+    let relu = |negative: &str| {
+        run_one_word(
+            device,
+            // Memory is zero, which no compiler knows.
+            &format!(
+                "@group(0) @binding(0) var<storage, read_write> data: array<u32>;\n\
+                 @compute @workgroup_size(1)\n\
+                 fn main() {{\n    let x = bitcast<f32>(data[0] + 0x7fc00000u);\n    \
+                 data[0] = bitcast<u32>(select(x, 0.0, {negative}));\n}}\n"
+            ),
+        )
+    };
+    let way_round = "bitcast<u32>(x) - 0x80000001u <= 0x7f7fffffu";
+    assert!(include_str!("../shaders/activation/relu.wgsl").contains(way_round));
+    assert_eq!(relu(way_round), 0x7fc0_0000);
+    if device.adapter_info().vendor != 0x10de {
+        println!("skipped: the device is not NVIDIA's");
+        return;
+    }
+    assert_eq!(relu("x < 0.0"), 0, "a compare of floats keeps NaN now");
+}

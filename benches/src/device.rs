@@ -3,7 +3,10 @@
 use std::time::{Duration, Instant};
 
 use lapidary_core::random::Random;
-use lapidary_core::{Args, Backend, Error, Matrix, Operands, PlanOptions, Problem, oracle};
+use lapidary_core::{
+    AnyVectorRef, Args, Backend, ElementType, Error, Matrix, Operand, Operands, PlanOptions,
+    Problem, Shape as Extents, TensorSlice, oracle,
+};
 use lapidary_wgsl::{Wgsl, WgslPackedB, WgslPlan, WgslTensor};
 
 use crate::cpu::ContestError;
@@ -26,17 +29,30 @@ pub struct DeviceArena<'d> {
     problem: Problem,
     host: [Matrix; 2],
     sets: Vec<[WgslTensor; 3]>,
+    scales: Option<Scales>,
+}
+
+/// Scales of weights, on the host and on the device: of groups along K, or of columns.
+#[derive(Debug)]
+struct Scales {
+    host: Matrix,
+    tensor: WgslTensor,
+    of_groups: bool,
 }
 
 impl<'d> DeviceArena<'d> {
-    /// Random operands, uniform from −1 to 1 (integers: from −127 to 127).
+    /// Random operands, uniform from −1 to 1 (i8: from −127 to 127, i4: from −7 to 7).
     ///
     /// # Errors
     /// [`Error::OutOfMemory`] or [`Error::LimitExceeded`] where they do not fit.
     pub fn new(device: &'d Wgsl, shape: &Shape) -> Result<Self, Error> {
-        let problem = Problem::new(shape.m, shape.n, shape.k)
+        let mut problem = Problem::new(shape.m, shape.n, shape.k)
             .batch(shape.batch)
             .elements(shape.input, shape.output);
+        if shape.weights != shape.input {
+            problem = problem.factors(shape.input, shape.weights).b_group(shape.group);
+            problem.col_scale = shape.group.is_none();
+        }
         let mut random = Random::new(5);
         let a = matrix(problem.a, problem.a_shape(), &mut random)?;
         let b = matrix(problem.b, problem.b_shape(), &mut random)?;
@@ -46,7 +62,16 @@ impl<'d> DeviceArena<'d> {
             let set = [put(device, &a)?, put(device, &b)?, device.alloc(problem.c, c_len)?];
             sets.push(set);
         }
-        Ok(Self { device, problem, host: [a, b], sets })
+        let scales = if problem.col_scale || problem.b_group.is_some() {
+            let of_groups = problem.b_group.is_some();
+            let operand = if of_groups { Operand::GroupScalesB } else { Operand::ColScale };
+            let count = Extents::new(1, problem.scale_count(operand));
+            let host = matrix(ElementType::F32, count, &mut random)?;
+            Some(Scales { tensor: put(device, &host)?, host, of_groups })
+        } else {
+            None
+        };
+        Ok(Self { device, problem, host: [a, b], sets, scales })
     }
 
     /// Plans, runs once, and compares a sample of C with the oracle.
@@ -58,7 +83,7 @@ impl<'d> DeviceArena<'d> {
         let Some([a, b, c]) = self.sets.first() else {
             return Ok(plan);
         };
-        self.device.execute(&plan, &Args::new(a, b, c))?;
+        self.device.execute(&plan, &self.scaled(Args::new(a, b, c)))?;
         self.check(&plan, c)?;
         Ok(plan)
     }
@@ -74,7 +99,15 @@ impl<'d> DeviceArena<'d> {
         let found = lapidary_core::AnyMatrixRef::new(&bytes, problem.c, place)?;
         let tile = self.device.summary(plan).block_tile;
         let positions = oracle::sample_positions(problem, tile, SAMPLE, 1);
-        let operands = Operands::new(self.host[0].as_ref(), self.host[1].as_ref());
+        let mut operands = Operands::new(self.host[0].as_ref(), self.host[1].as_ref());
+        if let Some(scales) = &self.scales {
+            let view = AnyVectorRef::new(scales.host.bytes(), scales.host.element());
+            if scales.of_groups {
+                operands.b_group_scales = Some(view);
+            } else {
+                operands.col_scale = Some(view);
+            }
+        }
         let comparison = oracle::reference_at(problem, &operands, &positions)?.compare(&found);
         let wrong = comparison.mismatches + comparison.unjudged;
         if wrong == 0 {
@@ -84,7 +117,20 @@ impl<'d> DeviceArena<'d> {
     }
 
     fn args(&self) -> Vec<Args<'_, Wgsl>> {
-        self.sets.iter().map(|[a, b, c]| Args::new(a, b, c)).collect()
+        self.sets.iter().map(|[a, b, c]| self.scaled(Args::new(a, b, c))).collect()
+    }
+
+    /// Arguments with the scales of the weights, if they have any.
+    fn scaled<'s>(&'s self, mut args: Args<'s, Wgsl>) -> Args<'s, Wgsl> {
+        if let Some(scales) = &self.scales {
+            let slice = Some(TensorSlice::from(&scales.tensor));
+            if scales.of_groups {
+                args.b_group_scales = slice;
+            } else {
+                args.col_scale = slice;
+            }
+        }
+        args
     }
 
     /// Times of `runs` runs, on all sets of operands in turn, after at least `warm_up`; and whether
@@ -132,7 +178,7 @@ impl<'d> DeviceArena<'d> {
             .map(|_| self.device.alloc(self.problem.c, len))
             .collect::<Result<Vec<_>, Error>>()?;
         let sets = outputs.iter().zip(self.sets.iter().cycle());
-        let args: Vec<_> = sets.map(|(c, [a, b, _])| Args::new(a, b, c)).collect();
+        let args: Vec<_> = sets.map(|(c, [a, b, _])| self.scaled(Args::new(a, b, c))).collect();
         self.rounds(plan, &args, rounds, row)
     }
 
@@ -181,7 +227,7 @@ impl<'d> DeviceArena<'d> {
 
     fn packed_args<'s>(&'s self, packed: &'s [WgslPackedB]) -> Vec<Args<'s, Wgsl>> {
         let sets = self.sets.iter().zip(packed);
-        sets.map(|([a, _, c], packed)| Args::with_packed_b(a, packed, c)).collect()
+        sets.map(|([a, _, c], packed)| self.scaled(Args::with_packed_b(a, packed, c))).collect()
     }
 
     /// As [`DeviceArena::time_in_a_row`], with B packed before.

@@ -3,7 +3,7 @@
 use lapidary_core::random::Random;
 use lapidary_core::{ElementType, Error, Matrix, Shape, element};
 
-/// A random matrix, uniform from −1 to 1 (integers: from −127 to 127); elements past a million repeat
+/// A random matrix, uniform from −1 to 1 (i8: from −127 to 127, i4: from −7 to 7); elements past a million repeat
 /// the first ones.
 ///
 /// # Errors
@@ -18,6 +18,7 @@ pub fn matrix(element: ElementType, shape: Shape, random: &mut Random) -> Result
     for index in 0..distinct {
         let value = match element {
             ElementType::I8 => f64::from(random.integer(-127, 127)),
+            ElementType::I4 => f64::from(random.integer(-7, 7)),
             _ => random.unit(),
         };
         element::write_f64(element, bytes, index, value);

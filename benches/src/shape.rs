@@ -14,8 +14,12 @@ pub struct Shape {
     pub k: usize,
     /// Matrices.
     pub batch: usize,
-    /// Element type of A and B.
+    /// Element type of A.
     pub input: ElementType,
+    /// Element type of B: A's, or an integer type whose weights have scales.
+    pub weights: ElementType,
+    /// Elements along K of a column of weights that share a scale; a whole column where there is none.
+    pub group: Option<usize>,
     /// Element type of C.
     pub output: ElementType,
 }
@@ -24,13 +28,22 @@ impl Shape {
     /// One product of `input` elements; C has the type of the sums.
     #[must_use]
     pub fn new(m: usize, n: usize, k: usize, input: ElementType) -> Self {
-        Self { m, n, k, batch: 1, input, output: input.accumulator() }
+        let output = input.accumulator();
+        Self { m, n, k, batch: 1, input, weights: input, group: None, output }
     }
 
     /// One product of square matrices.
     #[must_use]
     pub fn cube(n: usize, input: ElementType) -> Self {
         Self::new(n, n, n, input)
+    }
+
+    /// The same with integer weights for B, and with a scale for each `group` of them along K or for
+    /// each column.
+    #[must_use]
+    pub fn weights(mut self, weights: ElementType, group: Option<usize>) -> Self {
+        (self.weights, self.group) = (weights, group);
+        self
     }
 
     /// So many of them.
@@ -51,7 +64,9 @@ impl Shape {
     pub fn bytes(&self) -> f64 {
         let (m, n, k) = (self.m as f64, self.n as f64, self.k as f64);
         let bits = |element: ElementType| element.bits() as f64;
-        self.batch as f64 * ((m * k + k * n) * bits(self.input) + m * n * bits(self.output)) / 8.0
+        let elements =
+            m * k * bits(self.input) + k * n * bits(self.weights) + m * n * bits(self.output);
+        self.batch as f64 * elements / 8.0
     }
 
     /// Sets of operands to take in turn, so that all of them exceed a cache of `cache` bytes: 1 to
@@ -68,14 +83,21 @@ impl Shape {
         if batch == 1 { format!("{m}x{n}x{k}") } else { format!("{batch}x{m}x{n}x{k}") }
     }
 
-    /// The element types: `f32`, or `f16-f32` where C's is another.
+    /// The element types: `f32`, `f16-f32` where C's is another, `f16.i8-f32` where B's is, and
+    /// `f16.i4+g32-f32` where 32 weights share a scale.
     #[must_use]
     pub fn dtype(&self) -> String {
-        if self.input == self.output {
-            self.input.to_string()
-        } else {
-            format!("{}-{}", self.input, self.output)
+        let mut name = self.input.to_string();
+        if self.weights != self.input {
+            name.push_str(&format!(".{}", self.weights));
         }
+        if let Some(length) = self.group {
+            name.push_str(&format!("+g{length}"));
+        }
+        if self.output != self.input {
+            name.push_str(&format!("-{}", self.output));
+        }
+        name
     }
 }
 
@@ -132,11 +154,17 @@ pub fn device_shapes(extent: Extent, software: bool) -> Vec<Shape> {
 /// The shapes that are compared with other GPU libraries; on a software device the quick ones.
 #[must_use]
 pub fn versus_shapes(extent: Extent, software: bool) -> Vec<Shape> {
-    use ElementType::{BF16, F16, F32, I8};
+    use ElementType::{BF16, F16, F32, I4, I8};
     match (extent, software) {
         (Extent::Smoke, _) => vec![Shape::cube(33, F32), Shape::new(1, 48, 40, F16)],
         (Extent::Quick, _) | (Extent::Full, true) => {
-            vec![Shape::cube(128, F32), Shape::new(16, 256, 256, F32), Shape::cube(128, F16)]
+            vec![
+                Shape::cube(128, F32),
+                Shape::new(16, 256, 256, F32),
+                Shape::cube(128, F16),
+                Shape::cube(128, F16).weights(I8, None),
+                Shape::cube(128, F16).weights(I4, Some(32)),
+            ]
         }
         (Extent::Full, false) => {
             let mut shapes = Vec::new();
@@ -155,6 +183,13 @@ pub fn versus_shapes(extent: Extent, software: bool) -> Vec<Shape> {
             }
             shapes.push(Shape { output: F16, ..Shape::cube(4096, F16) });
             shapes.extend([Shape::cube(4096, BF16), Shape::cube(4096, I8)]);
+            for (weights, group) in [(I8, None), (I4, None), (I4, Some(32))] {
+                shapes.extend(
+                    [1, 16, 64, 4096]
+                        .map(|m| Shape::new(m, 4096, 4096, F16).weights(weights, group)),
+                );
+            }
+            shapes.push(Shape::new(1536, 1536, 8192, F32));
             shapes
         }
     }

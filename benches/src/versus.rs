@@ -28,7 +28,7 @@ const WAYS: [&str; 3] = ["one", "in a row", "in a row, B packed"];
 ///
 /// Where there are rows of several runs a figure is the median of theirs. A ratio is the other's time
 /// over ours, `in a row` on both sides; the peer's is that of its fastest strategy. cuBLAS and CubeK
-/// store f16 where ours stores f32 sums.
+/// store f16 where ours stores f32 sums, and read f16 where our weights are integers.
 #[must_use]
 pub fn table(rows: &[Row]) -> String {
     let mut text = String::from(
@@ -43,7 +43,8 @@ pub fn table(rows: &[Row]) -> String {
         }
         seen.push(key);
         let own = |way: &str| median(rows, key, |op| way_of(op) == Some(way));
-        let input = row.dtype.split('-').next().unwrap_or_default();
+        // Others have no integer weights: theirs are of A's type.
+        let input = row.dtype.split(['-', '.']).next().unwrap_or_default();
         let other = (input, row.shape.as_str());
         let cublas = median(rows, other, |op| op == "cublas");
         let cubek = fastest(rows, other, "cubek ");
@@ -58,7 +59,7 @@ pub fn table(rows: &[Row]) -> String {
                 .find(|other| other.tflops.is_some() && is(other, key))
                 .and_then(|other| Some(other.tflops? * other.us? / us));
             let ratio = |them: Option<f64>| number(them.map(|them| them / us), 2);
-            let types = row.dtype.replace('-', " → ");
+            let types = row.dtype.replace('-', " → ").replace('.', " × ");
             let _ = writeln!(
                 text,
                 "| {types}{} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",

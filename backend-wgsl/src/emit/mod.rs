@@ -144,6 +144,9 @@ const fn buffering(num_buffers: u32) -> &'static str {
 
 fn epilogue(traits: &Traits) -> String {
     let activation = match traits.activation {
+        Activation::Relu if traits.scalar == ElementType::I32 => {
+            include_str!("../../shaders/activation/relu_i32.wgsl")
+        }
         Activation::Relu => include_str!("../../shaders/activation/relu.wgsl"),
         Activation::Silu => include_str!("../../shaders/activation/silu.wgsl"),
         Activation::GeluTanh => include_str!("../../shaders/activation/gelu_tanh.wgsl"),

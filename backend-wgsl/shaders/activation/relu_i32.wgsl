@@ -1,0 +1,3 @@
+fn activation(x: i32) -> i32 {
+    return max(x, 0);
+}
