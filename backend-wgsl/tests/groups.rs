@@ -118,7 +118,15 @@ fn small_matrices_take_it() {
         let columns = problem.b_layout(Layout::col_major(k, n));
         assert_ne!(body(&columns, &hopper), Some(Body::Split), "{m}x{n}x{k}");
     }
-    for [m, n, k] in [[1024, 1024, 1024], [64, 64, 262_144], [1, 4096, 4096]] {
+    // Few rows, but more than the skinny kernel has registers for at full speed.
+    for [m, n, k] in [[8, 4096, 4096], [16, 4096, 4096], [16, 1000, 300]] {
+        assert_eq!(body(&Problem::new(m, n, k), &hopper), Some(Body::Split), "{m}x{n}x{k}");
+        let weights = Problem::new(m, n, k).factors(ElementType::F32, ElementType::I8);
+        assert_eq!(body(&weights, &hopper), Some(Body::Skinny), "{m}x{n}x{k}");
+    }
+    for [m, n, k] in
+        [[1024, 1024, 1024], [64, 64, 262_144], [1, 4096, 4096], [7, 4096, 4096], [4096, 16, 4096]]
+    {
         assert_ne!(body(&Problem::new(m, n, k), &hopper), Some(Body::Split), "{m}x{n}x{k}");
     }
 }

@@ -18,6 +18,9 @@ use super::tuning::Tuning;
 use crate::limits::DeviceLimits;
 use crate::workarounds::SOFTWARE_LOOP_ITERATIONS;
 
+/// Rows from which the split kernel takes a C of few rows.
+const LEAST_SHARED_ROWS: usize = 8;
+
 /// A choice of kernel and slices, and why.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Pick {
@@ -123,7 +126,7 @@ pub(super) fn automatic(problem: &Problem, limits: &DeviceLimits) -> Vec<Pick> {
     let units = limits.cooperative && halves && problem.k >= 32;
     // Matrix units do sixteen rows in the time of one.
     let matrix_units = units && m.min(n) > 4 && m.max(n) >= 64;
-    if !too_deep && !matrix_units && m.min(n) <= tuning.skinny_lines {
+    if !too_deep && !matrix_units && m.min(n) <= tuning.skinny_lines && !shares(problem, limits) {
         let slices = skinny::slices(problem, tuning);
         let cut = if slices > 1 { format!(", K in {slices} slices") } else { String::new() };
         let reason = format!("{m}x{n} outputs: one operand is streamed once{cut}");
@@ -201,6 +204,16 @@ fn best(problem: &Problem, limits: &DeviceLimits, rows: &[BlockRow]) -> Pick {
 /// Whether a block's groups of threads share out K.
 const fn splits(row: &BlockRow) -> bool {
     row.config.tile.k_groups > 1
+}
+
+/// Whether the rows are so many that the skinny kernel has few threads, for want of registers, and the
+/// split kernel is faster: eight of f32 take 30 µs and not 36, sixteen 38 and not 60 (4096 columns, K of
+/// 4096; `docs/speed.md`). Weights stay with the skinny kernel, which converts each only once.
+fn shares(problem: &Problem, limits: &DeviceLimits) -> bool {
+    problem.m >= LEAST_SHARED_ROWS
+        && problem.m <= problem.n
+        && !matches!(problem.b, ElementType::I8 | ElementType::I4)
+        && float_blocks().iter().any(|row| splits(row) && may_split(problem, limits, row))
 }
 
 /// Whether the split kernel is worth a look. Its threads share what they load by loading it at once,

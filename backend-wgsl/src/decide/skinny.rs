@@ -1,6 +1,6 @@
 //! The skinny kernel's sizes: how a C of few rows or few columns is shared out.
 
-use lapidary_core::{Error, Problem};
+use lapidary_core::{ElementType, Error, Problem};
 
 use super::fetch::{Fetch, Lines};
 use super::kernel::{Body, Kernel, Skinny, Team};
@@ -18,6 +18,9 @@ const ALONG_THREADS: u32 = 256;
 
 /// Bytes of neighbouring lines that a workgroup takes across K: a cache line.
 const ACROSS_BYTES: u32 = 128;
+
+/// Threads side by side, of four lines each, that a workgroup has at least.
+const LEAST_LANES: u32 = 8;
 
 /// The kernel for a problem of at most [`MOST`] rows or columns.
 pub(super) fn kernel(problem: &Problem, limits: &DeviceLimits) -> Result<Kernel, Error> {
@@ -52,6 +55,7 @@ pub(super) fn kernel(problem: &Problem, limits: &DeviceLimits) -> Result<Kernel,
         let element = if few_rows { problem.b } else { problem.a };
         // At most half of the threads, so that there are groups; a power of two.
         let lanes = (ACROSS_BYTES * 8 / (4 * element.bits() as u32)).min(threads / 2);
+        let lanes = filling(problem, &limits.tuning, element, lanes);
         let groups = threads / lanes;
         Team::Across { lanes, groups, together: (limits.subgroup_lanes / lanes).clamp(1, groups) }
     };
@@ -78,6 +82,23 @@ pub(super) fn kernel(problem: &Problem, limits: &DeviceLimits) -> Result<Kernel,
     })
 }
 
+/// Fewer lanes where a workgroup of `lanes` would take so many lines that processors are left idle:
+/// parts of a cache line are read by neighbours at about the same time.
+///
+/// Floats reach the memory's bandwidth from a third of the processors. Integers take the rest as well,
+/// because each is converted, and scaled, by whoever reads it (measured, `docs/speed.md`).
+fn filling(problem: &Problem, tuning: &Tuning, element: ElementType, mut lanes: u32) -> u32 {
+    let many = problem.m.max(problem.n);
+    let workgroups =
+        |lanes: u32| many.div_ceil(4 * lanes as usize).saturating_mul(problem.batch.max(1));
+    let integers = matches!(element, ElementType::I8 | ElementType::I4);
+    let wanted = if integers { tuning.processors } else { tuning.processors / 3 };
+    while lanes > LEAST_LANES && workgroups(lanes) < wanted {
+        lanes /= 2;
+    }
+    lanes
+}
+
 /// Slices of K that fill the device where the lines alone do not.
 pub(super) fn slices(problem: &Problem, tuning: &Tuning) -> usize {
     let workgroups = problem.m.max(problem.n).div_ceil(32).saturating_mul(problem.batch).max(1);
@@ -89,10 +110,25 @@ pub(super) fn slices(problem: &Problem, tuning: &Tuning) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use lapidary_core::{Error, KernelChoice, Problem};
+    use lapidary_core::{ElementType, Error, KernelChoice, Problem};
 
-    use crate::decide::decide;
+    use super::filling;
+    use crate::decide::{Tuning, decide};
     use crate::limits::DeviceLimits;
+
+    /// A cache line of i4 is 256 columns; 4096 columns would be 16 workgroups for 132 processors.
+    #[test]
+    fn no_processor_is_idle_for_the_sake_of_whole_cache_lines() {
+        let lanes = |n, batch, element, lanes| {
+            filling(&Problem::new(1, n, 4096).batch(batch), &Tuning::HOPPER, element, lanes)
+        };
+        use ElementType::{F16, F32, I4, I8};
+        assert_eq!(lanes(4096, 1, F32, 8), 8);
+        assert_eq!([lanes(4096, 1, F16, 16), lanes(1024, 1, F16, 16)], [16, 8]);
+        assert_eq!([lanes(4096, 1, I8, 32), lanes(4096, 1, I4, 64)], [8, 8]);
+        assert_eq!([lanes(16_384, 1, I8, 32), lanes(262_144, 1, I4, 64)], [16, 64]);
+        assert_eq!(lanes(4096, 8, I8, 32), 32);
+    }
 
     /// Its groups add up in workgroup memory: where there is too little, another kernel is chosen.
     #[test]

@@ -16,8 +16,8 @@ pub(super) struct Side {
     pub(super) origin: &'static str,
     pub(super) element: ElementType,
     pub(super) fetch: Fetch,
-    /// Whether groups along K have scales.
-    pub(super) grouped: bool,
+    /// Elements along K that share a scale, where they do.
+    pub(super) group: Option<u32>,
     pub(super) strides: Strides,
 }
 
@@ -32,7 +32,7 @@ impl Side {
                 origin: "at.row0",
                 element: traits.a,
                 fetch: kernel.a,
-                grouped: false,
+                group: None,
                 strides: strides_a,
             },
             Self {
@@ -41,7 +41,7 @@ impl Side {
                 origin: "at.col0",
                 element: traits.b,
                 fetch: kernel.b,
-                grouped: traits.group.is_some(),
+                group: traits.group,
                 strides: strides_b,
             },
         ]
@@ -55,7 +55,7 @@ impl Side {
     /// The scale of the weights of a line at step `k`, as a factor; lines outside the matrix take the
     /// last one's.
     pub(super) fn scale(&self, k: &str, line: &str) -> String {
-        if !self.grouped {
+        if self.group.is_none() {
             return String::new();
         }
         format!(" * b_scale(at.batch, {k}, min({line}, p.{} - 1u))", self.size)
@@ -63,13 +63,18 @@ impl Side {
 
     /// The same for four lines from `line` on.
     pub(super) fn scales(&self, k: &str, line: &str) -> String {
-        if !self.grouped {
+        if self.group.is_none() {
             return String::new();
         }
+        format!(" * {}", self.four_scales(k, line))
+    }
+
+    /// The scales themselves.
+    pub(super) fn four_scales(&self, k: &str, line: &str) -> String {
         let each: Vec<_> = (0..4)
             .map(|e| format!("b_scale(at.batch, {k}, min({line} + {e}u, p.{} - 1u))", self.size))
             .collect();
-        format!(" * vec4<f32>({})", each.join(", "))
+        format!("vec4<f32>({})", each.join(", "))
     }
 }
 
@@ -91,21 +96,40 @@ pub(super) fn loads(text: &mut String, side: &Side) -> fmt::Result {
     writeln!(text, "fn {name}_four(i: u32) -> vec4<Elem> {{\n    return {four};\n}}\n")
 }
 
-/// The loops over quads: `flight` of them at a time, then one at a time; `rest` is the first step
-/// that belongs to no quad.
+/// Which quads of four steps along K a group of threads takes.
+#[derive(Clone, Copy)]
+pub(super) struct Quads {
+    /// Groups of threads that take turns.
+    pub(super) groups: u32,
+    /// Quads that a group has in flight.
+    pub(super) flight: u32,
+    /// Whether those are neighbours, or every GROUPS-th.
+    pub(super) neighbours: bool,
+}
+
+impl Quads {
+    /// Steps from the first quad in flight to quad `q`.
+    pub(super) const fn step(self, q: u32) -> u32 {
+        if self.neighbours { 4 * q } else { 4 * self.groups * q }
+    }
+}
+
+/// The loops over quads: as many as are in flight at a time, then one at a time; `rest` is the first
+/// step that belongs to no quad, `first` the group.
 pub(super) fn quad_loops(
     text: &mut String,
-    stride: u32,
-    flight: u32,
+    quads: Quads,
     first: &str,
     mut body: impl FnMut(&mut String, &str, u32) -> fmt::Result,
 ) -> fmt::Result {
-    let round = stride * flight;
+    let Quads { groups, flight, neighbours } = quads;
+    let (stride, round) = (4 * groups, 4 * groups * flight);
+    let own = if neighbours { 4 * flight } else { 4 };
     writeln!(
         text,
         "    let whole = k_begin + k_length / {round}u * {round}u;\n    \
          let rest = k_begin + k_length / 4u * 4u;\n    \
-         for (var k = k_begin + {first} * 4u; k < whole; k += {round}u) {{"
+         for (var k = k_begin + {first} * {own}u; k < whole; k += {round}u) {{"
     )?;
     body(text, "        ", flight)?;
     writeln!(text, "    }}\n    for (var k = whole + {first} * 4u; k < rest; k += {stride}u) {{")?;

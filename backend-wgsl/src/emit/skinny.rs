@@ -14,12 +14,14 @@
 //! ```
 //!
 //! A quad is four steps along K. Several quads are fetched before the first is used, because a
-//! thread that waits for one load at a time leaves the memory idle.
+//! thread that waits for one load at a time leaves the memory idle. Where the lines are weights whose
+//! groups along K have scales, the quads in flight are neighbours in one group, and fetch its scales
+//! once: scales of neighbouring lines are far apart in memory, so they cost more loads than weights.
 
 use core::fmt::{self, Write as _};
 
 use super::access;
-use super::direct::{Side, loads, quad_loops};
+use super::direct::{Quads, Side, loads, quad_loops};
 use super::place::{Slice, in_vectors, times};
 use crate::decide::{Kernel, Skinny, Team, Traits};
 
@@ -88,6 +90,18 @@ const fn quads_in_flight(few: u32) -> u32 {
     if few <= 4 { 4 } else { 2 }
 }
 
+/// The quads of a group of threads. Those in flight are neighbours where they share scales, which
+/// slices of K that start in the middle of them would spoil.
+const fn across_order(kernel: &Kernel, few: u32, groups: u32, group: Option<u32>) -> Quads {
+    let flight = quads_in_flight(few);
+    let Some(length) = group else {
+        return Quads { groups, flight, neighbours: false };
+    };
+    // Groups are of eight steps or a multiple.
+    let flight = if length.is_multiple_of(4 * flight) { flight } else { 2 };
+    Quads { groups, flight, neighbours: kernel.k_tile.is_multiple_of(4 * flight) }
+}
+
 fn across(
     text: &mut String,
     kernel: &Kernel,
@@ -138,19 +152,24 @@ fn across(
     for r in 0..rows {
         writeln!(text, "    var c_{r} = vec4<Acc>();")?;
     }
-    let flight = quads_in_flight(rows);
-    let stride = 4 * groups;
-    quad_loops(text, stride, flight, "group", |text, indent, quads| {
+    let order = across_order(kernel, rows, groups, many.group);
+    quad_loops(text, order, "group", |text, indent, quads| {
+        if many.group.is_some() && order.neighbours {
+            writeln!(text, "{indent}let scales = {};", many.four_scales("k", "line"))?;
+        }
         for q in 0..quads {
-            let scale = many.scales(&format!("k + {}u", q * stride), "line");
+            let scale = match many.group {
+                Some(_) if order.neighbours => " * scales".to_owned(),
+                _ => many.scales(&format!("k + {}u", order.step(q)), "line"),
+            };
             for e in 0..4 {
-                let load = step(&format!("k + {}u", q * stride + e));
+                let load = step(&format!("k + {}u", order.step(q) + e));
                 writeln!(text, "{indent}let w_{q}_{e} = {load}{scale};")?;
             }
         }
         for q in 0..quads {
             for r in 0..rows {
-                let x = few_quad(few, r, &format!("k + {}u", q * stride));
+                let x = few_quad(few, r, &format!("k + {}u", order.step(q)));
                 writeln!(text, "{indent}let x_{q}_{r} = {x};")?;
                 for (e, lane) in ["x", "y", "z", "w"].into_iter().enumerate() {
                     writeln!(text, "{indent}c_{r} += x_{q}_{r}.{lane} * w_{q}_{e};")?;
@@ -245,12 +264,11 @@ fn along(
             writeln!(text, "    var c_{l}_{r} = Acc(0);")?;
         }
     }
-    let flight = quads_in_flight(rows);
-    let stride = 4 * threads;
-    quad_loops(text, stride, flight, "lane", |text, indent, quads| {
+    let order = Quads { groups: threads, flight: quads_in_flight(rows), neighbours: false };
+    quad_loops(text, order, "lane", |text, indent, quads| {
         for q in 0..quads {
             for l in 0..lines {
-                let k = q * stride;
+                let k = order.step(q);
                 let at = if many.fetch.width == 4 && many.fetch.along_k {
                     format!("many_{l} / 4u + (k + {k}u) / 4u")
                 } else {
@@ -262,7 +280,7 @@ fn along(
         }
         for q in 0..quads {
             for r in 0..rows {
-                let x = few_quad(few, r, &format!("k + {}u", q * stride));
+                let x = few_quad(few, r, &format!("k + {}u", order.step(q)));
                 writeln!(text, "{indent}let x_{q}_{r} = {x};")?;
                 for l in 0..lines {
                     writeln!(text, "{indent}c_{l}_{r} += dot(w_{q}_{l}, x_{q}_{r});")?;

@@ -13,7 +13,7 @@
 
 use core::fmt::{self, Write as _};
 
-use super::direct::{Side, loads, quad_loops};
+use super::direct::{Quads, Side, loads, quad_loops};
 use super::place::{Slice, in_vectors};
 use super::{access, vector};
 use crate::decide::{Kernel, Traits};
@@ -164,10 +164,10 @@ fn write(text: &mut String, kernel: &Kernel, traits: &Traits, groups: u32) -> fm
             writeln!(text, "    var c_{i}_{j} = vec4<Acc>();")?;
         }
     }
-    let stride = 4 * groups;
-    quad_loops(text, stride, QUADS, "group", |text, indent, quads| {
+    let order = Quads { groups, flight: QUADS, neighbours: false };
+    quad_loops(text, order, "group", |text, indent, quads| {
         for q in 0..quads {
-            let k = format!("k + {}u", q * stride);
+            let k = format!("k + {}u", order.step(q));
             a.fetch(text, indent, q, &k)?;
             b.fetch(text, indent, q, &k)?;
         }

@@ -64,8 +64,8 @@ struct Side {
     groups: u32,
     element: ElementType,
     fetch: Fetch,
-    /// Whether groups along K have scales.
-    grouped: bool,
+    /// Elements along K that share a scale, where they do.
+    group: Option<u32>,
     k_tile: u32,
     threads: u32,
     strides: Strides,
@@ -84,7 +84,7 @@ fn sides(kernel: &Kernel, traits: &Traits) -> [Side; 2] {
         groups: kernel.thread[axis] / 4,
         element,
         fetch,
-        grouped: name == 'b' && traits.group.is_some(),
+        group: traits.group.filter(|_| name == 'b'),
         k_tile: kernel.k_tile,
         threads: kernel.threads(),
         strides,
@@ -146,21 +146,41 @@ impl Side {
         }
     }
 
-    /// The scales of the four weights of a fetch, as a factor: one where they are neighbours along K,
-    /// which are in one group, else one of each column. Steps behind K, which the strip that is cut
-    /// short has, take the last one's.
+    /// Whether all slots of a thread are of the same columns, and their strip of one group: they have
+    /// the same scales. Strips start at multiples of their length.
+    const fn shares_scales(&self) -> bool {
+        let across = self.block / 4;
+        match self.group {
+            Some(length) => {
+                !self.fetch.along_k
+                    && self.threads.is_multiple_of(across)
+                    && length.is_multiple_of(self.k_tile)
+            }
+            None => false,
+        }
+    }
+
+    /// The scales of the four weights of a fetch: one where they are neighbours along K, which are in
+    /// one group, else one of each column. Steps behind K, which the strip that is cut short has, take
+    /// the last one's.
     fn scale(&self, s: u32, v: u32, first: bool) -> String {
-        let Self { name, size, .. } = self;
+        let name = self.name;
         let k = format!("k0 + {name}_k_{s}");
         let k = if first { format!("min({k}, p.k - 1u)") } else { k };
         let col = format!("{name}_col_{s}_{v}");
         if self.fetch.along_k {
-            return format!(" * b_scale(at.batch, {k}, {col})");
+            format!("b_scale(at.batch, {k}, {col})")
+        } else {
+            self.column_scales(&k, &col)
         }
+    }
+
+    /// The scales at step `k` of four columns.
+    fn column_scales(&self, k: &str, col: &str) -> String {
         let columns: Vec<_> = (0..4)
-            .map(|e| format!("b_scale(at.batch, {k}, min({col} + {e}u, p.{size} - 1u))"))
+            .map(|e| format!("b_scale(at.batch, {k}, min({col} + {e}u, p.{} - 1u))", self.size))
             .collect();
-        format!(" * vec4<f32>({})", columns.join(", "))
+        format!("vec4<f32>({})", columns.join(", "))
     }
 
     /// The stride between the elements of a fetch.
@@ -338,7 +358,7 @@ fn places(text: &mut String, side: &Side) -> fmt::Result {
             let index = if side.fetch.width == 4 { format!("({index}) / 4u") } else { index };
             writeln!(text, "    let {name}_at_{s}_{v} = {index};")?;
             writeln!(text, "    var {name}_{s}_{v} = vec4<Elem>();")?;
-            if side.grouped {
+            if side.group.is_some() {
                 let line = format!("{origin} + {name}_line_{s} + {v}u");
                 writeln!(text, "    let {name}_col_{s}_{v} = min({line}, p.{size} - 1u);")?;
             }
@@ -444,6 +464,11 @@ fn fetch_strip(
 /// One operand's strip from step `k0` on, to registers; `first` is the one that K may cut short.
 fn fetch(text: &mut String, side: &Side, first: bool, indent: &str) -> fmt::Result {
     let name = side.name;
+    if side.shares_scales() {
+        // Of the strip's first step, which is inside K whatever the thread's own are.
+        let scales = side.column_scales("k0", &format!("{name}_col_0_0"));
+        writeln!(text, "{indent}let scales = {scales};")?;
+    }
     for s in 0..side.slots_per_thread() {
         let mut indent = indent.to_owned();
         if side.is_partial(s) {
@@ -459,7 +484,11 @@ fn fetch(text: &mut String, side: &Side, first: bool, indent: &str) -> fmt::Resu
             } else {
                 format!("{name}_four({at}{room})")
             };
-            let scale = if side.grouped { side.scale(s, v, first) } else { String::new() };
+            let scale = match side.group {
+                None => String::new(),
+                Some(_) if side.shares_scales() => " * scales".to_owned(),
+                Some(_) => format!(" * {}", side.scale(s, v, first)),
+            };
             writeln!(text, "{indent}{name}_{s}_{v} = {load}{scale};")?;
         }
         if side.is_partial(s) {
