@@ -97,15 +97,7 @@ impl Adapter for WgslAdapter {
     }
 
     fn expect(&self, kernel: &KernelChoice, case: &Outline, route: Route) -> Expectation {
-        let limits = self.devices.of(route).limits();
-        let whole = refuse::expect(kernel, case, &self.types(), limits);
-        match (whole, route) {
-            (Expectation::Runs, Route::Pieces) => refuse::in_pieces(kernel, &case.problem, limits),
-            (Expectation::Runs, Route::Streamed) => {
-                refuse::streamed(&case.problem, devices::BUDGET)
-            }
-            (whole, _) => whole,
-        }
+        refuse::expect(kernel, case, route, &self.types(), self.devices.of(route).limits())
     }
 
     fn program(&self, kernel: &KernelChoice, spec: &Spec) -> String {

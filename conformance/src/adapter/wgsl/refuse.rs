@@ -4,14 +4,39 @@ use lapidary_core::policy::Multiply;
 use lapidary_core::{ElementType, KernelChoice, Layout, Problem, Shape};
 use lapidary_wgsl::DeviceLimits;
 
+use super::devices::BUDGET;
 use super::kernels::has_ways;
-use crate::adapter::{Expectation, Outline, Refusal, Types, has_vectors};
+use crate::adapter::{Expectation, Outline, Refusal, Types, has_rows, has_vectors};
+use crate::spec::Route;
 
 /// Rows or columns that the skinny kernel computes at most.
 const SKINNY: usize = 16;
 
-/// What should become of `case` with `kernel` on a device with these limits that knows these types.
+/// What should become of `case` with `kernel` by `route` on a device with these limits that knows these
+/// types.
 pub(super) fn expect(
+    kernel: &KernelChoice,
+    case: &Outline,
+    route: Route,
+    known: &[Types],
+    limits: &DeviceLimits,
+) -> Expectation {
+    let whole = whole(kernel, case, known, limits);
+    match route {
+        _ if !is_planned(&whole, kernel, case) => whole,
+        Route::Pieces => match in_pieces(kernel, &case.problem, limits) {
+            Expectation::Runs => whole,
+            cut => cut,
+        },
+        // Host operands are uploaded to where they are aligned.
+        Route::Host => Expectation::Runs,
+        Route::Streamed => streamed(&case.problem, BUDGET),
+        _ => whole,
+    }
+}
+
+/// The same on device tensors, in one piece.
+fn whole(
     kernel: &KernelChoice,
     case: &Outline,
     known: &[Types],
@@ -30,14 +55,8 @@ pub(super) fn expect(
     if *kernel == KernelChoice::Skinny && problem.m.min(problem.n) > SKINNY {
         return Expectation::Refused(Refusal::KernelUnsuitable);
     }
-    // Vectors of A start at multiples of the width, in a row whose elements are neighbours.
-    let width = match kernel {
-        KernelChoice::Vectorized { width } => *width,
-        KernelChoice::Policy(config) if !has_ways(kernel) => config.tile.load_width,
-        _ => 1,
-    };
     // Buffers are whole vectors, so the last one is never cut off.
-    let reads = problem.reads_factors() && !problem.is_empty();
+    let (width, reads) = (load_width(kernel), problem.reads_factors() && !problem.is_empty());
     if width > 1 && reads && !has_vectors(case, width) {
         return Expectation::Refused(Refusal::Loads);
     }
@@ -48,6 +67,26 @@ pub(super) fn expect(
         return Expectation::Refused(Refusal::LimitExceeded);
     }
     Expectation::Runs
+}
+
+/// Elements of A that a kernel loads at once. They start at multiples of it, in a row whose elements are
+/// neighbours.
+fn load_width(kernel: &KernelChoice) -> usize {
+    match kernel {
+        KernelChoice::Vectorized { width } => *width,
+        KernelChoice::Policy(config) if !has_ways(kernel) => config.tile.load_width,
+        _ => 1,
+    }
+}
+
+/// Whether a plan knows of no obstacle: an operand's offset comes with the arguments, after the plan and
+/// its limits.
+fn is_planned(whole: &Expectation, kernel: &KernelChoice, case: &Outline) -> bool {
+    match whole {
+        Expectation::Runs => true,
+        Expectation::Refused(Refusal::Loads) => has_rows(case, load_width(kernel)),
+        _ => false,
+    }
 }
 
 /// Rows, columns and K that a product is cut down to where a kernel's block is no limit.
@@ -91,11 +130,7 @@ fn fits(problem: &Problem, limits: &DeviceLimits, [rows, cols, k]: [usize; 3]) -
 /// What becomes of `problem`, which runs where it is not cut, where it is one of pieces with these limits.
 /// C is cut down to blocks of the kernel. Where even those exceed a limit, C and K are cut further, unless
 /// there are scales. A copy of an operand may need less than the operand.
-pub(super) fn in_pieces(
-    kernel: &KernelChoice,
-    problem: &Problem,
-    limits: &DeviceLimits,
-) -> Expectation {
+fn in_pieces(kernel: &KernelChoice, problem: &Problem, limits: &DeviceLimits) -> Expectation {
     if problem.is_empty() {
         return Expectation::Runs;
     }
@@ -138,7 +173,7 @@ pub(super) fn in_pieces(
 /// What becomes of `problem`, which runs where it is not cut, as a one-shot product that holds no more
 /// than `budget` bytes of device memory. It is cut if it needs more, unless there are scales or elements
 /// that share a byte. Besides the operands, sums and copies count, which a kernel may or may not have.
-pub(super) fn streamed(problem: &Problem, budget: u64) -> Expectation {
+fn streamed(problem: &Problem, budget: u64) -> Expectation {
     if problem.is_empty() {
         return Expectation::Runs;
     }
