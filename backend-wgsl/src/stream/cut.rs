@@ -62,10 +62,12 @@ impl Order {
     /// Tiles of C are row-major.
     pub(super) const ROWS: Self = Self { along_rows: true, shared: false };
 
-    /// The order that reads an operand of this layout along its shorter stride.
+    /// The order that reads an operand of this layout along its shorter stride. A line that is repeated,
+    /// at a stride of 0, has its elements along the other.
     pub(super) fn of(layout: Layout) -> Self {
+        let stride = |stride: isize| if stride == 0 { usize::MAX } else { stride.unsigned_abs() };
         Self {
-            along_rows: layout.col_stride.unsigned_abs() <= layout.row_stride.unsigned_abs(),
+            along_rows: stride(layout.col_stride) <= stride(layout.row_stride),
             shared: layout.batch_stride == 0,
         }
     }

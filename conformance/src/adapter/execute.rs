@@ -190,8 +190,9 @@ fn on_device<B: Backend>(device: &B, job: &Job<'_>) -> Result<Executed, Error> {
     };
     if let (Some(_), Some(_), Some((_, b))) = (&packed, job.after_another, find(Slot::B)) {
         // B may be packed by the plan of a product of other sizes, where this one can read it then.
-        if let Some(taller) = taller(device, problem) {
-            let other = taller.pack_b(b.slice())?;
+        for other in [problem.m.saturating_mul(3), 1].map(|rows| with_rows(device, problem, rows)) {
+            let Some(other) = other else { continue };
+            let other = other.pack_b(b.slice())?;
             if let Some(args) = inputs.args(Some(&other), &c, None) {
                 match plan.execute(&args) {
                     Ok(()) => packed = Some(other),
@@ -224,11 +225,15 @@ fn on_device<B: Backend>(device: &B, job: &Job<'_>) -> Result<Executed, Error> {
     Ok(Executed { kernel: summary.kernel.clone(), passes, c: after, changed_inputs })
 }
 
-/// A plan, of the backend's own choice, for a product with the same B and three times as many rows; none
-/// if the backend has none.
-fn taller<'d, B: Backend>(device: &'d B, problem: &Problem) -> Option<GemmPlan<'d, B>> {
+/// A plan, of the backend's own choice, for a product with the same B and so many rows; none if the
+/// backend has none.
+fn with_rows<'d, B: Backend>(
+    device: &'d B,
+    problem: &Problem,
+    rows: usize,
+) -> Option<GemmPlan<'d, B>> {
     let mut other = problem.clone();
-    other.m = problem.m.checked_mul(3)?;
+    other.m = rows;
     let (a, c) = (other.a_shape(), other.c_shape());
     // Lines of four-bit elements are whole bytes.
     let dense = |shape: Shape| Layout::row_major(shape.rows, shape.cols.next_multiple_of(2));

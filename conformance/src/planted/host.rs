@@ -11,7 +11,13 @@ use crate::check::Fault;
 use crate::tier::Tier;
 
 /// Crates that the copy consists of.
-const CRATES: [&str; 2] = ["core", "conformance"];
+const CRATES: [&str; 4] = ["core", "backend-wgsl", "backend-hip", "conformance"];
+
+/// Folders of a crate that its library and its examples are built from.
+const FOLDERS: [&str; 6] = ["src", "examples", "cases", "planted", "shaders", "kernels"];
+
+/// The emulator, a dependency, and where it is: no bugs are planted in it, so that it is built once.
+const EMULATOR: [&str; 2] = ["lapidary-cdna", "backend-hip/emulator"];
 
 /// The file that describes a crate.
 const MANIFEST: &str = "Cargo.toml";
@@ -79,8 +85,7 @@ impl HostLab {
             let path = format!("{folder}/{name}");
             if entry.file_type().map_err(error)?.is_dir() {
                 // Neither what fuzzing leaves behind nor crates within crates.
-                let known = ["src", "examples", "cases", "planted"];
-                if !known.contains(&&*name) && !folder.contains('/') {
+                if !FOLDERS.contains(&&*name) && !folder.contains('/') {
                     continue;
                 }
                 self.copy_folder(&path)?;
@@ -120,42 +125,40 @@ impl HostLab {
             .map_err(|error| failed(format!("reading {}", from.display()), error))
     }
 
-    /// The workspace of the copied crates alone, with the GPU backends left out.
+    /// The workspace of the copied crates alone.
     fn write_manifests(&self) -> Result<(), PlantError> {
         let parse = |text: &str| text.parse::<toml::Table>().map_err(|e| failed("a manifest", e));
-        let mut workspace = parse(&self.read("Cargo.toml")?)?;
+        let mut workspace = parse(&self.read(MANIFEST)?)?;
         if let Some(toml::Value::Table(table)) = workspace.get_mut("workspace") {
             table.insert("members".into(), CRATES.to_vec().into());
             table.remove("exclude");
-            if let Some(toml::Value::Table(dependencies)) = table.get_mut("dependencies") {
-                dependencies
-                    .retain(|name, value| value.get("path").is_none() || name == "lapidary-core");
+            let [name, place] = EMULATOR;
+            if let Some(path) = table
+                .get_mut("dependencies")
+                .and_then(|dependencies| dependencies.get_mut(name)?.get_mut("path"))
+            {
+                *path = self.root.join(place).display().to_string().into();
             }
         }
         // The same profile, so that dependencies are taken as they were built; but what is built a dozen
         // times is better built fast than made fast.
-        if let Some(dev) = workspace.get_mut("profile").and_then(|p| p.get_mut("dev"))
-            && let Some(dev) = dev.as_table_mut()
+        if let Some(packages) = workspace
+            .get_mut("profile")
+            .and_then(|profile| profile.get_mut("dev")?.get_mut("package"))
+            .and_then(toml::Value::as_table_mut)
         {
-            dev.remove("package");
+            packages.retain(|name, _| name == EMULATOR[0]);
         }
-        self.write("Cargo.toml", &workspace.to_string())?;
-        let mut suite = parse(&self.read("conformance/Cargo.toml")?)?;
-        if let Some(toml::Value::Table(features)) = suite.get_mut("features") {
-            for (_, parts) in features.iter_mut() {
-                *parts = toml::Value::Array(Vec::new());
+        self.write(MANIFEST, &workspace.to_string())?;
+        for name in CRATES {
+            let path = format!("{name}/{MANIFEST}");
+            let mut manifest = parse(&self.read(&path)?)?;
+            // Neither tests nor what they need; examples are found where they lie.
+            for part in ["dev-dependencies", "test", "bench", "example"] {
+                manifest.remove(part);
             }
+            self.write(&path, &manifest.to_string())?;
         }
-        if let Some(toml::Value::Table(dependencies)) = suite.get_mut("dependencies") {
-            dependencies.retain(|name, _| name != "lapidary-hip" && name != "lapidary-wgsl");
-        }
-        suite.remove("dev-dependencies");
-        self.write("conformance/Cargo.toml", &suite.to_string())?;
-        let mut core = parse(&self.read("core/Cargo.toml")?)?;
-        for part in ["dev-dependencies", "test"] {
-            core.remove(part);
-        }
-        self.write("core/Cargo.toml", &core.to_string())?;
         self.write("Cargo.lock", &self.read("Cargo.lock")?)
     }
 
@@ -167,14 +170,15 @@ impl HostLab {
         let file = bug.file().unwrap_or_default().to_owned();
         let original = self.read(&file)?;
         self.write(&file, &bug.apply(&original)?)?;
-        let answer = self.build_and_run(&bug.name);
+        let answer = self.build_and_run(bug);
         self.write(&file, &original)?;
         let answer = answer?;
         let fault = answer.noticed.map(|tier| Fault { tier, message: answer.message });
         Ok(Kill::new(bug, fault, answer.passes_bound))
     }
 
-    fn build_and_run(&self, name: &str) -> Result<Answer, PlantError> {
+    fn build_and_run(&self, bug: &Bug) -> Result<Answer, PlantError> {
+        let (name, feature) = (&bug.name, bug.feature().unwrap_or_default());
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut build = Command::new(cargo);
         build
@@ -183,7 +187,7 @@ impl HostLab {
             // What cargo sets for the crate whose test this is.
             .env_remove("CARGO_MANIFEST_DIR")
             .args(["build", "--quiet", "-p", "lapidary-conformance", "--example", PROGRAM])
-            .arg("--no-default-features");
+            .args(["--no-default-features", "--features", feature]);
         let output = build.output().map_err(|error| failed("running cargo", error))?;
         if !output.status.success() {
             let log = String::from_utf8_lossy(&output.stderr);

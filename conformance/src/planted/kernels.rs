@@ -46,7 +46,7 @@ impl KernelLab {
 }
 
 /// What changes when a bug is planted.
-enum Changed {
+pub(super) enum Changed {
     /// A source file: its path as its backend knows it, its text, and its text with the bug.
     Source {
         path: &'static str,
@@ -122,7 +122,15 @@ fn sources() -> Vec<(String, &'static str, &'static str)> {
 }
 
 /// Opens a bug's backend, with the bug if there is a changed source.
-fn open(bug: &Bug, changed: Option<Changed>) -> Result<Box<dyn Adapter>, Error> {
+///
+/// # Errors
+/// [`PlantError::Device`] where it cannot be opened.
+pub(super) fn open(bug: &Bug, changed: Option<Changed>) -> Result<Box<dyn Adapter>, PlantError> {
+    adapter(bug, changed)
+        .map_err(|error| PlantError::Device { bug: bug.name.clone(), error: Box::new(error) })
+}
+
+fn adapter(bug: &Bug, changed: Option<Changed>) -> Result<Box<dyn Adapter>, Error> {
     match bug.backend.as_str() {
         #[cfg(feature = "wgsl")]
         "wgsl" => {

@@ -21,11 +21,12 @@ pub use host::HostLab;
 #[cfg(feature = "wgsl")]
 pub use kernels::emitted;
 
-const FILES: [(&str, &str); 4] = [
+const FILES: [(&str, &str); 5] = [
     ("planted/wgsl.toml", include_str!("../../planted/wgsl.toml")),
     ("planted/emitted.toml", include_str!("../../planted/emitted.toml")),
     ("planted/hip.toml", include_str!("../../planted/hip.toml")),
     ("planted/host.toml", include_str!("../../planted/host.toml")),
+    ("planted/backends.toml", include_str!("../../planted/backends.toml")),
 ];
 
 /// A planted bug as data.
@@ -191,6 +192,20 @@ impl Bug {
         diffy::apply(source, &patch).map_err(|error| wrong(error.to_string()))
     }
 
+    /// Whether it is in host code, which is patched in a copy of the sources.
+    fn is_in_host_code(&self) -> bool {
+        !self.emitted && self.file().is_some_and(|file| file.ends_with(".rs"))
+    }
+
+    /// The feature of this crate that its backend takes, if it takes one.
+    fn feature(&self) -> Option<&'static str> {
+        match self.backend.as_str() {
+            "wgsl" => Some("wgsl"),
+            "gfx942" | "gfx950" => Some("hip"),
+            _ => None,
+        }
+    }
+
     /// The element types of its case.
     fn types(&self) -> Types {
         self.case.as_ref().map_or(Types::of_spec(&Spec::new("", "", [1; 3])), Types::of_spec)
@@ -215,10 +230,19 @@ impl Bug {
 /// # Errors
 /// [`PlantError`] if the bug cannot be run.
 pub fn run_here(bug: &Bug) -> Result<Kill, PlantError> {
-    if bug.backend == "oracle" {
-        return Ok(Kill::new(bug, check::oracle().err(), None));
+    match bug.backend.as_str() {
+        "oracle" => Ok(Kill::new(bug, check::oracle().err(), None)),
+        "cpu" => hunt(&CpuAdapter::new(), bug),
+        #[cfg(any(feature = "hip", feature = "wgsl"))]
+        _ => hunt(&*kernels::open(bug, None)?, bug),
+        #[cfg(not(any(feature = "hip", feature = "wgsl")))]
+        _ => Err(PlantError::Device {
+            bug: bug.name.clone(),
+            error: Box::new(lapidary_core::Error::NoDevice {
+                reason: "its backend is not built in".into(),
+            }),
+        }),
     }
-    hunt(&CpuAdapter::new(), bug)
 }
 
 /// Runs a bug's case through every tier on an adapter that has the bug.
@@ -321,20 +345,19 @@ pub fn plant(
     let mut host: Option<Result<HostLab, PlantError>> = None;
     for (index, bug) in bugs.iter().enumerate() {
         progress(index, bugs.len());
-        match bug.backend.as_str() {
-            "cpu" | "oracle" => match host.get_or_insert_with(HostLab::new) {
-                Ok(lab) => match lab.run(bug) {
-                    Ok(kill) => harvest.kills.push(kill),
-                    Err(error @ PlantError::Host { .. }) => harvest.skip(bug, &error),
-                    Err(error) => return Err(error),
-                },
+        if bug.is_in_host_code() {
+            match host.get_or_insert_with(HostLab::new).as_ref().map(|lab| lab.run(bug)) {
+                Ok(Ok(kill)) => harvest.kills.push(kill),
+                Ok(Err(error @ PlantError::Host { .. })) => harvest.skip(bug, &error),
+                Ok(Err(error)) => return Err(error),
                 Err(error) => harvest.skip(bug, error),
-            },
-            #[cfg(any(feature = "hip", feature = "wgsl"))]
-            _ => lab.run(bug, &mut harvest)?,
-            #[cfg(not(any(feature = "hip", feature = "wgsl")))]
-            _ => harvest.skip(bug, &"its backend is not built in"),
+            }
+            continue;
         }
+        #[cfg(any(feature = "hip", feature = "wgsl"))]
+        lab.run(bug, &mut harvest)?;
+        #[cfg(not(any(feature = "hip", feature = "wgsl")))]
+        harvest.skip(bug, &"its backend is not built in");
     }
     progress(bugs.len(), bugs.len());
     Ok(harvest)
