@@ -1,6 +1,7 @@
 //! Bugs in host code: a copy of the sources is patched, built and run.
 
 use std::collections::HashSet;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -63,11 +64,23 @@ impl HostLab {
             std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
         let copy = target.join("planted");
         let lab = Self { root, copy, target };
+        let _alone = lab.alone()?;
         for name in CRATES {
             lab.copy_folder(name)?;
         }
         lab.write_manifests()?;
         Ok(lab)
+    }
+
+    /// Waits until nobody else plants in the copy, which all tests and processes with this target
+    /// directory share; others wait until what it returns is dropped.
+    fn alone(&self) -> Result<File, PlantError> {
+        let path = self.target.join("planted.lock");
+        let error = |error: std::io::Error| failed(format!("locking {}", path.display()), error);
+        std::fs::create_dir_all(&self.target).map_err(error)?;
+        let file = File::create(&path).map_err(error)?;
+        file.lock().map_err(error)?;
+        Ok(file)
     }
 
     /// Copies a folder, and removes what is no longer in it from an older copy: a module that has moved
@@ -167,6 +180,7 @@ impl HostLab {
     /// # Errors
     /// [`PlantError`] if it does not fit, does not build, or gives no answer.
     pub fn run(&self, bug: &Bug) -> Result<Kill, PlantError> {
+        let _alone = self.alone()?;
         let file = bug.file().unwrap_or_default().to_owned();
         let original = self.read(&file)?;
         self.write(&file, &bug.apply(&original)?)?;
@@ -219,7 +233,8 @@ mod tests {
             std::fs::create_dir_all(path.parent().expect("a folder")).expect("it is made");
             std::fs::write(&path, "// text").expect("it is written");
         };
-        let lab = HostLab { copy: target.join("planted"), root: root.clone(), target };
+        let lab =
+            HostLab { copy: target.join("planted"), root: root.clone(), target: target.clone() };
         for path in ["core/src/lib.rs", "core/src/moved.rs", "core/src/gone/mod.rs"] {
             write(path);
         }
@@ -232,6 +247,11 @@ mod tests {
         let copy = lab.copy.join("core/src");
         assert!(copy.join("moved/mod.rs").exists() && copy.join("lib.rs").exists());
         assert!(!copy.join("moved.rs").exists() && !copy.join("gone").exists());
+        let alone = lab.alone().expect("nobody else is there");
+        let other = File::open(target.join("planted.lock")).expect("it is there");
+        assert!(other.try_lock().is_err(), "two at once");
+        drop(alone);
+        assert!(other.try_lock().is_ok(), "others may follow");
         std::fs::remove_dir_all(&folder).expect("it is there");
     }
 }
