@@ -6,8 +6,8 @@ mod common;
 use common::Uploaded;
 use lapidary_core::testing::{Arrangement, Case, Values};
 use lapidary_core::{ElementType, Error, Gemm, KernelChoice, PlanOptions, Problem};
-use lapidary_wgsl::Wgsl;
-use lapidary_wgsl::decide::{Skinny, Team};
+use lapidary_wgsl::decide::{Skinny, Team, Tuning};
+use lapidary_wgsl::{Wgsl, WgslOptions, wgpu};
 
 /// Runs every shape for these types, and returns the teams that were met.
 fn run(device: &Wgsl, operand: ElementType, output: ElementType) -> Vec<Skinny> {
@@ -93,5 +93,28 @@ fn too_many_rows_and_columns_are_refused() {
             assert_eq!(reason, "it computes up to 16 rows or columns, C is 17x18");
         }
         other => panic!("{other:?}"),
+    }
+}
+
+/// A device may allow any number of threads; with groups that do not halve evenly sums would be lost.
+#[test]
+fn odd_numbers_of_threads_are_exact() {
+    for threads in [192, 384, 1000] {
+        let limits = wgpu::Limits {
+            max_compute_invocations_per_workgroup: threads,
+            max_compute_workgroup_size_x: threads,
+            ..wgpu::Limits::defaults()
+        };
+        let options = WgslOptions::default()
+            .restrict(limits, wgpu::Features::empty())
+            .tuning(Tuning::HOPPER);
+        let Some(device) = common::own(&options) else { return };
+        for [m, n, k] in [[1, 104, 624], [3, 65, 200], [77, 1, 500]] {
+            let problem = Problem::new(m, n, k);
+            let mut case = Case::new(problem, Values::SmallIntegers(3), 5);
+            let expected = common::expect(&mut case);
+            let options = PlanOptions::kernel(KernelChoice::Skinny);
+            Uploaded::new(&device, &case).check_with(&device, &options, &expected);
+        }
     }
 }

@@ -56,6 +56,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_parser = element(&["f32", "f16", "bf16", "i8", "i32"]))]
     out_dtype: Option<ElementType>,
 
+    /// Let sums of integers wrap where K is so large that they may leave the range of an i32
+    #[arg(long)]
+    wrapping: bool,
+
     /// A is stored transposed, K×M
     #[arg(long)]
     trans_a: bool,
@@ -165,6 +169,7 @@ fn problem(arguments: &Arguments) -> Problem {
         problem = problem.factors(dtype, weights).b_group(arguments.group);
         problem.col_scale = arguments.group.is_none() && out != ElementType::I32;
     }
+    problem.wrapping = arguments.wrapping;
     if arguments.trans_a {
         problem = problem.a_layout(batched(Layout::col_major(m, k), m * k, batch));
     }

@@ -39,7 +39,8 @@ pub(super) fn kernel(problem: &Problem, limits: &DeviceLimits) -> Result<Kernel,
     let lines_a = Lines::of_a(problem.a_layout, problem.batch);
     let lines_b = Lines::of_b(problem.b_layout, problem.batch);
     let along_k = Fetch::of(if few_rows { lines_b } else { lines_a }, true).along_k;
-    let most = limits.workgroup_threads.min(limits.tuning.skinny_threads) as u32;
+    // Groups and teams add up by halves: a device may allow any number of threads.
+    let most = power_of_two(limits.workgroup_threads.min(limits.tuning.skinny_threads));
     // A thread with many sums has no registers to share a processor with a thousand others.
     let wide = if few <= 4 { most } else { most.min(256) };
     let threads = if along_k { ALONG_THREADS.min(most) } else { wide };
@@ -47,14 +48,14 @@ pub(super) fn kernel(problem: &Problem, limits: &DeviceLimits) -> Result<Kernel,
         let size = limits.subgroup_lanes;
         let subgroup = size > 1 && threads.is_multiple_of(size);
         Team::Along {
-            threads: if subgroup { size } else { 32 },
+            threads: if subgroup { size } else { threads.min(32) },
             lines: if few <= 4 { 2 } else { 4 },
             subgroup,
         }
     } else {
         let element = if few_rows { problem.b } else { problem.a };
         // At most half of the threads, so that there are groups; a power of two.
-        let lanes = (ACROSS_BYTES * 8 / (4 * element.bits() as u32)).min(threads / 2);
+        let lanes = (ACROSS_BYTES * 8 / (4 * element.bits() as u32)).min(threads / 2).max(1);
         let lanes = filling(problem, &limits.tuning, element, lanes);
         let groups = threads / lanes;
         Team::Across { lanes, groups, together: (limits.subgroup_lanes / lanes).clamp(1, groups) }
@@ -80,6 +81,12 @@ pub(super) fn kernel(problem: &Problem, limits: &DeviceLimits) -> Result<Kernel,
         slices: None,
         skinny: Some(Skinny { few_rows, few, threads, team }),
     })
+}
+
+/// The largest power of two that is at most `count`, and 1 at least.
+fn power_of_two(count: usize) -> u32 {
+    let count = u32::try_from(count).unwrap_or(u32::MAX);
+    1 << count.checked_ilog2().unwrap_or(0)
 }
 
 /// Fewer lanes where a workgroup of `lanes` would take so many lines that processors are left idle:
@@ -128,6 +135,40 @@ mod tests {
         assert_eq!([lanes(4096, 1, I8, 32), lanes(4096, 1, I4, 64)], [8, 8]);
         assert_eq!([lanes(16_384, 1, I8, 32), lanes(262_144, 1, I4, 64)], [16, 64]);
         assert_eq!(lanes(4096, 8, I8, 32), 32);
+    }
+
+    /// Whatever number of threads a device allows, sums are halved without a rest.
+    #[test]
+    fn any_number_of_threads_is_shared_out_by_halves() {
+        use crate::decide::{Skinny, Team};
+        let features = wgpu::Features::empty();
+        let default = DeviceLimits::from_limits(&wgpu::Limits::defaults(), features, false);
+        for threads in (1..=1100).step_by(7).chain([2, 4, 8, 192, 384, 1024]) {
+            for element in [ElementType::F32, ElementType::F16, ElementType::I4] {
+                for [m, n] in [[1, 700], [700, 1], [16, 700]] {
+                    let limits = DeviceLimits {
+                        workgroup_threads: threads,
+                        tuning: Tuning::HOPPER,
+                        ..default.clone()
+                    };
+                    let problem = Problem::new(m, n, 640).factors(ElementType::F32, element);
+                    let kernel = super::kernel(&problem, &limits).expect("a kernel");
+                    let Some(Skinny { threads: own, team, .. }) = kernel.skinny else {
+                        panic!("{kernel:?}")
+                    };
+                    assert!(own as usize <= threads && own.is_power_of_two());
+                    assert!(kernel.block.iter().all(|&side| side > 0), "{kernel:?}");
+                    let parts = match team {
+                        Team::Across { lanes, groups, together } => {
+                            assert_eq!(lanes * groups, own);
+                            [lanes, groups, together]
+                        }
+                        Team::Along { threads, .. } => [threads, own / threads, 1],
+                    };
+                    assert!(parts.iter().all(|part| part.is_power_of_two()), "{parts:?}");
+                }
+            }
+        }
     }
 
     /// Its groups add up in workgroup memory: where there is too little, another kernel is chosen.
