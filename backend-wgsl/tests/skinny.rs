@@ -105,9 +105,8 @@ fn odd_numbers_of_threads_are_exact() {
             max_compute_workgroup_size_x: threads,
             ..wgpu::Limits::defaults()
         };
-        let options = WgslOptions::default()
-            .restrict(limits, wgpu::Features::empty())
-            .tuning(Tuning::HOPPER);
+        let options =
+            WgslOptions::default().restrict(limits, wgpu::Features::empty()).tuning(Tuning::HOPPER);
         let Some(device) = common::own(&options) else { return };
         for [m, n, k] in [[1, 104, 624], [3, 65, 200], [77, 1, 500]] {
             let problem = Problem::new(m, n, k);

@@ -188,23 +188,12 @@ fn on_device<B: Backend>(device: &B, job: &Job<'_>) -> Result<Executed, Error> {
         (Route::Packed, Some((_, b))) => Some(plan.pack_b(b.slice())?),
         _ => None,
     };
-    if let (Some(_), Some(_), Some((_, b))) = (&packed, job.after_another, find(Slot::B)) {
-        // B may be packed by the plan of a product of other sizes, where this one can read it then.
-        for other in [problem.m.saturating_mul(3), 1].map(|rows| with_rows(device, problem, rows)) {
-            let Some(other) = other else { continue };
-            let other = other.pack_b(b.slice())?;
-            if let Some(args) = inputs.args(Some(&other), &c, None) {
-                match plan.execute(&args) {
-                    Ok(()) => packed = Some(other),
-                    Err(Error::PackedMismatch { .. }) => {}
-                    Err(error) => return Err(error),
-                }
-                device.upload(&c.tensor, 0, &c.bytes)?;
-            }
-        }
-    }
     if let Some(turn) = job.after_another {
+        // First of all, so that what a plan remembers of its first execution is the other's.
         execute_another(device, &plan, &inputs, packed.as_ref(), &c, turn)?;
+        if let (Some(_), Some((_, b))) = (&packed, find(Slot::B)) {
+            packed = packed_elsewhere(device, problem, &plan, &inputs, b, &c)?.or(packed);
+        }
     }
     if let Some(args) = inputs.args(packed.as_ref(), &c, None) {
         plan.execute(&args)?;
@@ -223,6 +212,30 @@ fn on_device<B: Backend>(device: &B, job: &Job<'_>) -> Result<Executed, Error> {
         passes.push(PACK_B);
     }
     Ok(Executed { kernel: summary.kernel.clone(), passes, c: after, changed_inputs })
+}
+
+/// B packed by the plan of a product of more rows, or of one row, if this plan reads what that packs.
+fn packed_elsewhere<B: Backend>(
+    device: &B,
+    problem: &Problem,
+    plan: &GemmPlan<'_, B>,
+    inputs: &Inputs<B::Tensor>,
+    b: &Input<B::Tensor>,
+    c: &Input<B::Tensor>,
+) -> Result<Option<B::PackedB>, Error> {
+    let mut read = None;
+    for rows in [problem.m.saturating_mul(3), 1] {
+        let Some(other) = with_rows(device, problem, rows) else { continue };
+        let packed = other.pack_b(b.slice())?;
+        let Some(args) = inputs.args(Some(&packed), c, None) else { continue };
+        match plan.execute(&args) {
+            Ok(()) => read = Some(packed),
+            Err(Error::PackedMismatch { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        device.upload(&c.tensor, 0, &c.bytes)?;
+    }
+    Ok(read)
 }
 
 /// A plan, of the backend's own choice, for a product with the same B and so many rows; none if the
