@@ -379,6 +379,10 @@ fn finish(arguments: &Arguments, report: &Report) -> Result<ExitCode, Failure> {
     printed?;
     written?;
     recorded?;
+    if report.passed() && report.unavailable.is_empty() && !report.ran_anything() {
+        let reason = "every case was skipped, and the report says why".into();
+        return Err(Failure::NothingToCheck { reason });
+    }
     Ok(match (report.passed(), report.unavailable.is_empty()) {
         (false, _) => ExitCode::FAILURE,
         (true, false) => ExitCode::from(INCOMPLETE),

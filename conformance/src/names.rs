@@ -5,7 +5,7 @@ use lapidary_core::{Activation, ElementType};
 use serde::{Deserialize, Deserializer};
 
 /// Every arrangement with its name.
-pub const ARRANGEMENTS: [(&str, Arrangement); 14] = [
+pub const ARRANGEMENTS: [(&str, Arrangement); 15] = [
     ("dense", Arrangement::Dense),
     ("rows", Arrangement::RowMajor),
     ("columns", Arrangement::ColMajor),
@@ -20,6 +20,7 @@ pub const ARRANGEMENTS: [(&str, Arrangement); 14] = [
     ("interleaved-batch", Arrangement::InterleavedBatch),
     ("batch-backwards", Arrangement::ReversedBatch),
     ("unaligned-batch", Arrangement::UnalignedBatch),
+    ("aligned-backwards", Arrangement::ReversedAligned),
 ];
 
 /// The name of an arrangement.

@@ -149,7 +149,7 @@ mod tests {
                     let limits = DeviceLimits {
                         workgroup_threads: threads,
                         tuning: Tuning::HOPPER,
-                        ..default.clone()
+                        ..default
                     };
                     let problem = Problem::new(m, n, 640).factors(ElementType::F32, element);
                     let kernel = super::kernel(&problem, &limits).expect("a kernel");

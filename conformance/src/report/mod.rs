@@ -76,6 +76,15 @@ impl Report {
             && self.not_planted.is_empty()
     }
 
+    /// Whether there was anything to pass: a case that was not skipped, another check, a planted bug.
+    #[must_use]
+    pub fn ran_anything(&self) -> bool {
+        let ran = |backend: &BackendReport| {
+            backend.checks > backend.total().skipped.values().sum::<usize>()
+        };
+        !self.planted.is_empty() || self.backends.iter().any(ran)
+    }
+
     /// Appends every case that failed to a case file, as small as it was made, under a name that keeps
     /// its data. Says how many were not in it yet.
     ///

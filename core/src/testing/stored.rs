@@ -30,6 +30,8 @@ pub enum Arrangement {
     /// Rows with gaps between them, each starting at a multiple of 16 elements, in a storage that ends
     /// at one: what vector loads of any width can read.
     Aligned,
+    /// The same from the last row to the first: a negative row stride that vector loads can have.
+    ReversedAligned,
     /// Every row is the same memory (row stride 0): inputs only.
     RepeatedRow,
     /// All matrices of a batch are the same memory (batch stride 0): inputs only.
@@ -49,7 +51,7 @@ const ALIGNMENT: usize = 16;
 
 impl Arrangement {
     /// Every arrangement an output may have.
-    pub const OUTPUTS: [Self; 12] = [
+    pub const OUTPUTS: [Self; 13] = [
         Self::Dense,
         Self::RowMajor,
         Self::ColMajor,
@@ -62,10 +64,11 @@ impl Arrangement {
         Self::InterleavedBatch,
         Self::ReversedBatch,
         Self::UnalignedBatch,
+        Self::ReversedAligned,
     ];
 
     /// Every arrangement an input may have.
-    pub const INPUTS: [Self; 14] = [
+    pub const INPUTS: [Self; 15] = [
         Self::Dense,
         Self::RowMajor,
         Self::ColMajor,
@@ -80,6 +83,7 @@ impl Arrangement {
         Self::InterleavedBatch,
         Self::ReversedBatch,
         Self::UnalignedBatch,
+        Self::ReversedAligned,
     ];
 
     /// Whether it differs from others by how the matrices of a batch lie.
@@ -131,7 +135,7 @@ impl Arrangement {
         };
         let margin = match self {
             Self::Dense => 0,
-            Self::Aligned | Self::UnalignedBatch => ALIGNMENT,
+            Self::Aligned | Self::ReversedAligned | Self::UnalignedBatch => ALIGNMENT,
             _ => MARGIN + 1,
         };
         match layout.extent(shape) {
@@ -187,6 +191,10 @@ impl Arrangement {
                     batch_stride: lines(rows, pitch, more),
                 }
             }
+            Self::ReversedAligned => {
+                let forwards = Self::Aligned.place(shape).0.layout;
+                Layout { row_stride: -forwards.row_stride, ..forwards }
+            }
             Self::SharedBatch => Layout { batch_stride: 0, ..Layout::row_major(rows, cols) },
             Self::ReversedBatch => {
                 let one = Layout::row_major(rows, cols);
@@ -203,7 +211,7 @@ impl Arrangement {
         };
         let margin = match self {
             Self::Dense => 0,
-            Self::Aligned | Self::UnalignedBatch => ALIGNMENT,
+            Self::Aligned | Self::ReversedAligned | Self::UnalignedBatch => ALIGNMENT,
             _ => MARGIN,
         };
         match layout.extent(shape) {
@@ -219,7 +227,7 @@ impl Arrangement {
     /// The length of a storage that needs `len` elements.
     fn rounded(self, len: usize) -> usize {
         match self {
-            Self::Aligned | Self::UnalignedBatch => {
+            Self::Aligned | Self::ReversedAligned | Self::UnalignedBatch => {
                 len.checked_next_multiple_of(ALIGNMENT).unwrap_or(usize::MAX)
             }
             _ => len,

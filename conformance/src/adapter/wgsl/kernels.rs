@@ -33,10 +33,14 @@ pub(crate) fn kernels_for(types: Types, limits: &DeviceLimits) -> Vec<KernelChoi
     }
     all.extend(blocks.iter().map(|block| KernelChoice::Policy(block.config)));
     // Few enough that workgroups get parts of several blocks, and blocks parts of several ones.
-    if types.elements == [ElementType::F32; 3] {
-        let config = decide::float_blocks()[4].config;
-        all.push(KernelChoice::StreamK { config, workgroups: 5 });
-    }
+    let shared = match operand.accumulator() {
+        ElementType::I32 if weights == ElementType::I4 => vec![decide::integer_blocks()[1]],
+        ElementType::I32 => vec![decide::integer_blocks()[1], decide::dot4_blocks()[1]],
+        _ => vec![decide::float_blocks()[4]],
+    };
+    all.extend(
+        shared.iter().map(|row| KernelChoice::StreamK { config: row.config, workgroups: 5 }),
+    );
     all
 }
 

@@ -139,7 +139,7 @@ fn in_pieces(kernel: &KernelChoice, problem: &Problem, limits: &DeviceLimits) ->
         || Expectation::Skipped("whether it fits a binding is for the kernel to choose".into());
     let copies = matches!(kernel, KernelChoice::Auto) || has_ways(kernel);
     // Its words of four along K may have to be those of copies, each of which is in one binding.
-    let dot4 = matches!(kernel, KernelChoice::Policy(config)
+    let dot4 = matches!(kernel, KernelChoice::Policy(config) | KernelChoice::StreamK { config, .. }
         if config.compute.multiply == Multiply::VectorDot4);
     let whole = [(problem.a_shape(), problem.a), (problem.b_shape(), problem.b)];
     let exceeds = |(shape, element): (Shape, ElementType)| {
