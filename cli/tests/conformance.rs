@@ -5,7 +5,7 @@ mod support;
 use std::path::Path;
 use std::process::Output;
 
-use support::{Folder, command, refuse, succeed};
+use support::{Folder, command, lapidary, refuse, succeed};
 
 fn conformance(arguments: &[&str]) -> Output {
     command(&["conformance"]).args(arguments).output().expect("the command starts")
@@ -134,7 +134,8 @@ fn what_cannot_be_checked_is_one_line_and_code_2() {
 #[test]
 fn a_case_too_large_to_run_is_counted_and_costs_nothing() {
     let folder = Folder::new();
-    let text = "[[case]]\nname = 'vast'\nreason = '120 GB'\nshape = [100000, 100000, 100000]\n";
+    let text = "[[case]]\nname = 'vast'\nreason = '120 GB'\nshape = [100000, 100000, 100000]\n\
+                [[case]]\nname = 'vast no more'\nreason = '1 kB'\nshape = [3, 4, 5]\nkernel = 'auto'\n";
     let cases = folder.write("vast.toml", text.as_bytes());
     let printed = succeed(&[
         "conformance",
@@ -147,10 +148,27 @@ fn a_case_too_large_to_run_is_counted_and_costs_nothing() {
         "--cases",
         &cases,
     ]);
-    for part in ["1 case, 0 distinct: 0 passed", "skipped: 1 more mult", "1 case (1 skipped)"] {
+    for part in ["2 cases, 1 distinct: 1 passed", "skipped: 1 more mult", "2 cases (1 skipped)"] {
         assert!(printed.contains(part), "{part} in\n{printed}");
     }
     assert_eq!(printed.matches("cpu: ").count(), 1, "a backend named twice runs once\n{printed}");
+}
+
+/// A misspelt kernel is found by none: the report counts it, and nothing has passed.
+#[test]
+fn a_run_that_ran_nothing_has_not_passed() {
+    let folder = Folder::new();
+    let text =
+        "[[case]]\nname = 'misspelt'\nreason = 'a slip'\nshape = [3, 4, 5]\nkernel = '1_naiv'\n";
+    let cases = folder.write("misspelt.toml", text.as_bytes());
+    let arguments = ["--backend", "cpu", "--filter", "misspelt", "--cases", &cases];
+    let all: Vec<&str> = std::iter::once("conformance").chain(arguments).collect();
+    let output = lapidary(&all);
+    assert_eq!(output.status.code(), Some(2));
+    let report = String::from_utf8_lossy(&output.stdout);
+    assert!(report.contains("skipped: 1 no kernel named \"1_naiv\""), "{report}");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("nothing to check: every case was skipped"), "{error}");
 }
 
 /// Where no Vulkan driver and no compiler is: what is here passes, and the exit code says that it was not
