@@ -137,8 +137,7 @@ pub(super) fn automatic(problem: &Problem, limits: &DeviceLimits) -> Vec<Pick> {
     }
     // Below 24 rows or columns most threads of a block would lie outside the matrix, but for the split
     // kernel's.
-    let fills = matrix_units
-        || float_blocks().iter().any(|row| splits(row) && may_split(problem, limits, row));
+    let fills = matrix_units || any_may_split(problem, limits);
     if m.min(n) < 24 && !too_deep && !fills {
         let why = format!("{m}x{n} outputs do not fill a block: one thread an output");
         return vec![Pick::new(KernelChoice::Naive, why)];
@@ -213,7 +212,12 @@ fn shares(problem: &Problem, limits: &DeviceLimits) -> bool {
     problem.m >= LEAST_SHARED_ROWS
         && problem.m <= problem.n
         && !matches!(problem.b, ElementType::I8 | ElementType::I4)
-        && float_blocks().iter().any(|row| splits(row) && may_split(problem, limits, row))
+        && any_may_split(problem, limits)
+}
+
+/// Whether some block of the split kernel is worth a look.
+fn any_may_split(problem: &Problem, limits: &DeviceLimits) -> bool {
+    float_blocks().iter().any(|row| splits(row) && may_split(problem, limits, row))
 }
 
 /// Whether the split kernel is worth a look. Its threads share what they load by loading it at once,

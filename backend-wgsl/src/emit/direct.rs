@@ -66,16 +66,16 @@ impl Side {
         if self.group.is_none() {
             return String::new();
         }
-        format!(" * {}", self.four_scales(k, line))
+        format!(" * {}", four_scales(self.size, k, line))
     }
+}
 
-    /// The scales themselves.
-    pub(super) fn four_scales(&self, k: &str, line: &str) -> String {
-        let each: Vec<_> = (0..4)
-            .map(|e| format!("b_scale(at.batch, {k}, min({line} + {e}u, p.{} - 1u))", self.size))
-            .collect();
-        format!("vec4<f32>({})", each.join(", "))
-    }
+/// The scales at step `k` of four lines from `line` on; lines outside the matrix take the last one's.
+pub(super) fn four_scales(size: char, k: &str, line: &str) -> String {
+    let each: Vec<_> = (0..4)
+        .map(|e| format!("b_scale(at.batch, {k}, min({line} + {e}u, p.{size} - 1u))"))
+        .collect();
+    format!("vec4<f32>({})", each.join(", "))
 }
 
 /// `a_at`, one element, and `a_four`, four neighbours along the axis that is fetched along: vector

@@ -21,7 +21,7 @@
 use core::fmt::{self, Write as _};
 
 use super::access;
-use super::direct::{Quads, Side, loads, quad_loops};
+use super::direct::{Quads, Side, four_scales, loads, quad_loops};
 use super::place::{Slice, in_vectors, times};
 use crate::decide::{Kernel, Skinny, Team, Traits};
 
@@ -155,7 +155,7 @@ fn across(
     let order = across_order(kernel, rows, groups, many.group);
     quad_loops(text, order, "group", |text, indent, quads| {
         if many.group.is_some() && order.neighbours {
-            writeln!(text, "{indent}let scales = {};", many.four_scales("k", "line"))?;
+            writeln!(text, "{indent}let scales = {};", four_scales(*size, "k", "line"))?;
         }
         for q in 0..quads {
             let scale = match many.group {

@@ -25,6 +25,7 @@ use lapidary_core::ElementType;
 use lapidary_core::policy::{Strip, TileAction};
 
 use super::access;
+use super::direct::four_scales;
 use super::place::{self, Slice, Strides};
 use crate::decide::{Fetch, Kernel, Traits};
 
@@ -171,16 +172,8 @@ impl Side {
         if self.fetch.along_k {
             format!("b_scale(at.batch, {k}, {col})")
         } else {
-            self.column_scales(&k, &col)
+            four_scales(self.size, &k, &col)
         }
-    }
-
-    /// The scales at step `k` of four columns.
-    fn column_scales(&self, k: &str, col: &str) -> String {
-        let columns: Vec<_> = (0..4)
-            .map(|e| format!("b_scale(at.batch, {k}, min({col} + {e}u, p.{} - 1u))", self.size))
-            .collect();
-        format!("vec4<f32>({})", columns.join(", "))
     }
 
     /// The stride between the elements of a fetch.
@@ -466,7 +459,7 @@ fn fetch(text: &mut String, side: &Side, first: bool, indent: &str) -> fmt::Resu
     let name = side.name;
     if side.shares_scales() {
         // Of the strip's first step, which is inside K whatever the thread's own are.
-        let scales = side.column_scales("k0", &format!("{name}_col_0_0"));
+        let scales = four_scales(side.size, "k0", &format!("{name}_col_0_0"));
         writeln!(text, "{indent}let scales = {scales};")?;
     }
     for s in 0..side.slots_per_thread() {
