@@ -26,20 +26,33 @@ SIZES = [
     (262144, 64, 64, 1), (64, 64, 64, 512), (1, 4096, 4096, 1), (16, 4096, 4096, 1),
     (64, 4096, 4096, 1), (1536, 1536, 8192, 1),
 ]
-TYPES = {"f32": torch.float32, "f16": torch.float16}
+# Types of the factors and of C; all sums are f32.
+TYPES = {
+    "f32": (torch.float32, torch.float32),
+    "f16": (torch.float16, torch.float16),
+    "f16-f32": (torch.float16, torch.float32),
+}
 
 
-def seconds(dtype, m, n, k, batch):
+def moved(types, m, n, k, batch):
+    """Bytes of A, B and C."""
+    return batch * ((m * k + k * n) * types[0].itemsize + m * n * types[1].itemsize)
+
+
+def seconds(types, m, n, k, batch):
     """Seconds of one product in each repeat, K x N stored row-major."""
+    factor, output = types
     shape = (lambda r, c: (r, c)) if batch == 1 else (lambda r, c: (batch, r, c))
-    random = lambda r, c: torch.rand(shape(r, c), device="cuda").mul_(2).sub_(1).to(dtype)
-    count = batch * (m * k + k * n + m * n) * dtype.itemsize
-    sets = max(1, min(MOST_SETS, math.ceil(CACHE / count) + 1))
-    sets = [(random(m, k), random(k, n), random(m, n)) for _ in range(sets)]
+    random = lambda r, c, t: torch.rand(shape(r, c), device="cuda").mul_(2).sub_(1).to(t)
+    sets = max(1, min(MOST_SETS, math.ceil(CACHE / moved(types, m, n, k, batch)) + 1))
+    sets = [(random(m, k, factor), random(k, n, factor), random(m, n, output)) for _ in range(sets)]
+    product = torch.mm if batch == 1 else torch.bmm
+    # PyTorch takes a type of C only where it differs.
+    options = {} if factor == output else {"out_dtype": output}
 
     def multiply(index):
         a, b, c = sets[index % len(sets)]
-        torch.matmul(a, b, out=c)
+        product(a, b, out=c, **options)
 
     multiply(0)
     torch.cuda.synchronize()
@@ -86,10 +99,10 @@ def main():
         times = seconds(TYPES[name], m, n, k, batch)
         s = statistics.median(times)
         rate = 2.0 * m * n * k * batch / s / 1e12
-        moved = batch * (m * k + k * n + m * n) * TYPES[name].itemsize / s / 1e12
+        bandwidth = moved(TYPES[name], m, n, k, batch) / s / 1e12
         spread = (max(times) - min(times)) / s
         device = torch.cuda.get_device_name()
-        figures = f"{rate},{moved},{s * 1e6},{spread},{len(times)}"
+        figures = f"{rate},{bandwidth},{s * 1e6},{spread},{len(times)}"
         print(f"cublas,{shape},{name},{figures},ok,device,{device},{commit()}", flush=True)
 
 

@@ -8,6 +8,7 @@ use lapidary_core::testing::{Arrangement, Case, Values};
 use lapidary_core::{
     Activation, Backend, ElementType, Error, KernelChoice, PlanOptions, Problem, oracle,
 };
+use lapidary_wgsl::decide::{decide, dot4_blocks};
 use lapidary_wgsl::{Wgsl, WgslOptions, wgpu};
 
 /// Whether a plan adds up pieces of K.
@@ -109,6 +110,23 @@ fn k_is_cut_where_an_operand_exceeds_a_binding() {
         checked += 1;
     }
     assert_eq!(checked, 5);
+
+    // A kernel that reads copies, whose copy of B no binding holds.
+    let dot4 = KernelChoice::Policy(dot4_blocks()[1].config);
+    let problem = Problem::new(20, 1100, 3000).elements(E::I8, E::I32);
+    let mut case = Case::new(problem, Values::SmallIntegers(1), 37);
+    let expected = common::expect(&mut case);
+    let uploaded = Uploaded::new(&device, &case);
+    let options = PlanOptions::kernel(dot4);
+    match decide(&uploaded.problem, device.limits(), dot4, "a device") {
+        Err(Error::LimitExceeded { what, requested, limit }) => {
+            assert!(what.starts_with("bytes of B, or of the copy"), "{what}");
+            assert!(requested > limit && limit == 1 << 20, "{requested} {limit}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(is_cut(&device, &uploaded.problem, &options));
+    uploaded.check_with(&device, &options, &expected);
 
     // Twenty rows of A exceed a binding wherever K is cut: fewer rows at a time.
     let mut case = Case::new(Problem::new(20, 30, 20_000), Values::SmallIntegers(1), 31);

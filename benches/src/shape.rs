@@ -181,7 +181,8 @@ pub fn versus_shapes(extent: Extent, software: bool) -> Vec<Shape> {
                     Shape::cube(64, input).batch(512),
                 ]);
             }
-            shapes.push(Shape { output: F16, ..Shape::cube(4096, F16) });
+            let stored_as_f16 = [Shape::cube(4096, F16), Shape::new(262_144, 64, 64, F16)];
+            shapes.extend(stored_as_f16.map(|shape| Shape { output: F16, ..shape }));
             shapes.extend([Shape::cube(4096, BF16), Shape::cube(4096, I8)]);
             for (weights, group) in [(I8, None), (I4, None), (I4, Some(32))] {
                 shapes.extend(

@@ -68,12 +68,7 @@ fn prepare(
             limit: limits.workgroup_bytes as u128,
         });
     }
-    let Some(operands) = copies::plan(problem, &kernel, options.copies, limits) else {
-        return Err(Error::KernelUnsuitable {
-            kernel: kernel.name,
-            reason: "it reads copies of A and B, for which the device has no room".into(),
-        });
-    };
+    let operands = copies::plan(problem, &kernel, options.copies, limits)?;
     for (name, reads) in [("A", operands.a), ("B", operands.b)] {
         if let Some(copy) = reads.copy {
             notes.push(format!("{name} is first copied, {}", copy.order.describe()));

@@ -102,14 +102,16 @@ struct Side {
 
 /// How a kernel reads its operands: which of them it reads as a copy.
 ///
-/// `wanted` is the caller's word; without it the device's tuning decides. `None` if the kernel
-/// cannot do without a copy that the device has no room for.
+/// `wanted` is the caller's word; without it the device's tuning decides.
+///
+/// # Errors
+/// [`Error::LimitExceeded`] if the kernel cannot do without a copy that exceeds a binding.
 pub(super) fn plan(
     problem: &Problem,
     kernel: &Kernel,
     wanted: Option<[bool; 2]>,
     limits: &DeviceLimits,
-) -> Option<Operands> {
+) -> Result<Operands, Error> {
     let mut operands = Operands::plain(problem);
     let quads = kernel.packs_quads();
     if quads {
@@ -163,20 +165,35 @@ pub(super) fn plan(
             continue;
         }
         match copy(problem, side, order, limits) {
-            Some(reads) if side.is_a => operands.a = reads,
-            Some(reads) => operands.b = reads,
-            None if needed => return None,
-            None => {}
+            Ok(reads) if side.is_a => operands.a = reads,
+            Ok(reads) => operands.b = reads,
+            Err(error) if needed => return Err(error),
+            Err(_) => {}
         }
     }
-    Some(operands)
+    Ok(operands)
 }
 
-/// The copy of one side, `None` if the device has no room for it.
-fn copy(problem: &Problem, side: Side, order: CopyOrder, limits: &DeviceLimits) -> Option<Reads> {
+/// The copy of one side.
+///
+/// # Errors
+/// [`Error::LimitExceeded`] if the copy, or what it is made from, exceeds a binding.
+fn copy(
+    problem: &Problem,
+    side: Side,
+    order: CopyOrder,
+    limits: &DeviceLimits,
+) -> Result<Reads, Error> {
     let Side { is_a, lines, layout, element, .. } = side;
-    let reads = in_order(problem, side, order)?;
-    let len = reads.copy?.len;
+    let what = if is_a {
+        "bytes of A, or of the copy of it that the kernel reads"
+    } else {
+        "bytes of B, or of the copy of it that the kernel reads"
+    };
+    let exceeded = |requested, limit| Error::LimitExceeded { what, requested, limit };
+    let reads = in_order(problem, side, order)
+        .ok_or_else(|| exceeded(u128::MAX, u128::from(limits.binding_bytes)))?;
+    let len = reads.copy.map_or(0, |copy| copy.len);
     let rows = Shape { batch: problem.batch, rows: lines, cols: problem.k };
     let source = if is_a { layout } else { layout.transposed() };
     let span = source.extent(rows).map_or(0, |e| (e.max - e.min + 1) as u128);
@@ -184,9 +201,8 @@ fn copy(problem: &Problem, side: Side, order: CopyOrder, limits: &DeviceLimits) 
     let binding = u128::from(limits.binding_bytes.min(limits.buffer_bytes));
     let bytes =
         |elements: u128, element: ElementType| (elements * element.bits() as u128).div_ceil(8);
-    let fits = bytes(len as u128, reads.element) + slack <= binding
-        && bytes(span, element) + slack <= binding;
-    fits.then_some(reads)
+    let requested = bytes(len as u128, reads.element).max(bytes(span, element)) + slack;
+    if requested > binding { Err(exceeded(requested, binding)) } else { Ok(reads) }
 }
 
 /// A packed B: neighbouring columns next to each other, which every kernel reads in vectors.

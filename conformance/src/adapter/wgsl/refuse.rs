@@ -138,15 +138,17 @@ fn in_pieces(kernel: &KernelChoice, problem: &Problem, limits: &DeviceLimits) ->
     let unknown =
         || Expectation::Skipped("whether it fits a binding is for the kernel to choose".into());
     let copies = matches!(kernel, KernelChoice::Auto) || has_ways(kernel);
-    // Its words of four along K may have to be those of copies, each of which is in one binding.
-    let dot4 = matches!(kernel, KernelChoice::Policy(config) | KernelChoice::StreamK { config, .. }
-        if config.compute.multiply == Multiply::VectorDot4);
+    // Words of four along K, or eight neighbours of matrix units, may have to be those of copies, each of
+    // which is in one binding. Without scales it is cut along K.
+    let reads_copies =
+        matches!(kernel, KernelChoice::Policy(config) | KernelChoice::StreamK { config, .. }
+        if matches!(config.compute.multiply, Multiply::VectorDot4 | Multiply::CooperativeMatrix));
     let whole = [(problem.a_shape(), problem.a), (problem.b_shape(), problem.b)];
     let exceeds = |(shape, element): (Shape, ElementType)| {
         let line = Layout::row_major(shape.rows, shape.cols);
         bytes(line, shape, element) + GRAIN as u128 > u128::from(limits.binding_bytes)
     };
-    if dot4 && problem.reads_factors() && whole.into_iter().any(exceeds) {
+    if reads_copies && problem.has_scales() && whole.into_iter().any(exceeds) {
         return unknown();
     }
     if problem.has_scales() || !problem.reads_factors() {
