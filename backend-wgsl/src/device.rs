@@ -248,10 +248,15 @@ impl Wgsl {
             }
         }));
         let mut limits = DeviceLimits::of(&device);
-        let subgroups = limits.subgroup_lanes == 32 && limits.f16;
-        limits.cooperative = subgroups
+        if limits.subgroup_lanes == 32
+            && limits.f16
             && features.contains(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX)
-            && adapter.cooperative_matrix_properties().iter().any(is_usable);
+        {
+            use wgpu::CooperativeScalarType::{F16, F32};
+            let listed = adapter.cooperative_matrix_properties();
+            let has = |sums| listed.iter().any(|properties| is_usable(properties, sums));
+            (limits.cooperative, limits.cooperative_f16) = (has(F32), has(F16));
+        }
         if let Some(tuning) = options.tuning {
             limits.tuning = tuning;
         }
@@ -420,6 +425,7 @@ impl Wgsl {
             ("memory shared with the host".into(), yes_no(limits.unified)),
             ("f16".into(), yes_no(limits.f16)),
             ("cooperative matrices".into(), yes_no(limits.cooperative)),
+            ("cooperative matrices with f16 sums".into(), yes_no(limits.cooperative_f16)),
             (
                 "tuned for".into(),
                 match limits.tuning.measured_on {
@@ -434,11 +440,14 @@ impl Wgsl {
     }
 }
 
-/// Whether the kernels have a use for a configuration: 16×16×16, f16 factors, f32 sums.
-fn is_usable(properties: &wgpu::CooperativeMatrixProperties) -> bool {
-    use wgpu::CooperativeScalarType::{F16, F32};
+/// Whether the kernels have a use for a configuration: 16×16×16, f16 factors, sums of this type.
+fn is_usable(
+    properties: &wgpu::CooperativeMatrixProperties,
+    sums: wgpu::CooperativeScalarType,
+) -> bool {
     let sizes = (properties.m_size, properties.n_size, properties.k_size);
-    sizes == (16, 16, 16) && properties.ab_type == F16 && properties.cr_type == F32
+    let factors = properties.ab_type == wgpu::CooperativeScalarType::F16;
+    sizes == (16, 16, 16) && factors && properties.cr_type == sums
 }
 
 impl Inner {

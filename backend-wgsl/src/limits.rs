@@ -38,6 +38,8 @@ pub struct DeviceLimits {
     pub subgroup_lanes: u32,
     /// Whether 16×16×16 cooperative matrices of f16 factors and f32 sums can be used.
     pub cooperative: bool,
+    /// The same of f16 factors and f16 sums.
+    pub cooperative_f16: bool,
     /// What the device likes.
     pub tuning: Tuning,
 }
@@ -90,6 +92,7 @@ impl DeviceLimits {
             unified: false,
             subgroup_lanes: 0,
             cooperative: false,
+            cooperative_f16: false,
             tuning: if software { Tuning::SOFTWARE } else { Tuning::DISCRETE },
         }
     }

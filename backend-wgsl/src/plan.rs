@@ -159,6 +159,7 @@ impl Wgsl {
         if options.kernel == KernelChoice::Auto
             && options.k_slices.is_none()
             && options.copies.is_none()
+            && !options.f16_sums
             && let Some((remembered, reason)) = self.remembered(problem)
         {
             // A kernel that suited another problem of the class may not suit this one.
@@ -400,7 +401,7 @@ pub(crate) fn aligned_kernel(
             && (aligned[2] || !kernel.stores_directly());
         return match (&plan.decision.scalar_kernel, fits) {
             (Some(plain), false) => Ok(plain.clone().reading(&operands, problem.batch, aligned)),
-            _ => Ok(kernel.clone()),
+            _ => Ok(kernel.clone().reading(&operands, problem.batch, aligned)),
         };
     }
     if kernel.body.is_written_out() {

@@ -9,7 +9,10 @@ mod common;
 use common::Uploaded;
 use lapidary_core::testing::{Arrangement, Case, Values};
 use lapidary_core::{ElementType, Error, KernelChoice, PlanOptions, Problem};
-use lapidary_wgsl::decide::{Body, cooperative_blocks, decide};
+use lapidary_wgsl::decide::{
+    BlockRow, Body, Tuning, cooperative_blocks, cooperative_f16_blocks, decide, decide_with,
+};
+use lapidary_wgsl::{DeviceLimits, Wgsl, wgpu};
 
 #[test]
 fn every_block_is_exact_or_refused_for_want_of_matrix_units() {
@@ -27,9 +30,35 @@ fn every_block_is_exact_or_refused_for_want_of_matrix_units() {
         println!("skipped: the device lists no cooperative matrices");
         return;
     }
+    exact_with(device, &cooperative_blocks());
+}
+
+/// The same with sums in f16, which hold integers up to 2048: of the small ones here, whose signs differ,
+/// no sum on the way is near that.
+#[test]
+fn every_block_with_f16_sums_is_exact_or_refused_for_want_of_matrix_units() {
+    let Some(device) = common::tuned() else { return };
+    if !device.limits().cooperative_f16 {
+        let block = KernelChoice::Policy(cooperative_f16_blocks()[0].config);
+        let problem = Problem::new(128, 128, 32).elements(ElementType::F16, ElementType::F32);
+        match decide(&problem, device.limits(), block, "a device") {
+            Err(Error::KernelUnsuitable { reason, .. }) => {
+                assert!(reason.contains("of f16 factors and f16 sums"), "{reason}");
+            }
+            Err(Error::ElementTypeUnavailable { .. }) => {}
+            other => panic!("{other:?}"),
+        }
+        println!("skipped: the device lists no cooperative matrices with f16 sums");
+        return;
+    }
+    exact_with(device, &cooperative_f16_blocks());
+}
+
+/// Runs every block on every kind of problem, and compares every bit.
+fn exact_with(device: &Wgsl, blocks: &[BlockRow]) {
     use Arrangement::{ColMajor, Dense, Padded, RowMajor};
     let mut runs = 0;
-    for row in cooperative_blocks() {
+    for row in blocks {
         let kernel = KernelChoice::Policy(row.config);
         for (index, [m, n, k]) in [
             [128, 256, 64],
@@ -108,5 +137,44 @@ fn weights_are_exact_on_matrix_units() {
                 }
             }
         }
+    }
+}
+
+/// On a device that has both, sums are f32 unless the caller allows f16; where the device has none in f16,
+/// allowing them changes nothing.
+#[test]
+fn sums_are_f16_only_where_they_are_asked_for() {
+    let limits =
+        wgpu::Limits { max_compute_workgroup_storage_size: 49152, ..wgpu::Limits::defaults() };
+    let mut limits = DeviceLimits::from_limits(&limits, wgpu::Features::SHADER_F16, false);
+    (limits.cooperative, limits.subgroup_lanes, limits.tuning) = (true, 32, Tuning::HOPPER);
+    for (listed, allowed, expected) in [
+        (true, false, ElementType::F32),
+        (true, true, ElementType::F16),
+        (false, true, ElementType::F32),
+    ] {
+        limits.cooperative_f16 = listed;
+        for [m, n, k] in [[4096; 3], [64, 4096, 4096], [1000, 1000, 1000], [64, 64, 262_144]] {
+            for output in [ElementType::F32, ElementType::F16] {
+                let problem = Problem::new(m, n, k).elements(ElementType::F16, output);
+                let options = PlanOptions::default().f16_sums(allowed);
+                let decision = decide_with(&problem, &limits, &options, "a device").expect("plans");
+                let kernel = decision.kernel.expect("a product");
+                assert_eq!(kernel.body, Body::Cooperative);
+                let sums = kernel.config.expect("policies").compute.accumulator;
+                assert_eq!(sums, expected, "{m}x{n}x{k}, listed {listed}, allowed {allowed}");
+                assert_eq!(kernel.name.contains("f16-sums"), expected == ElementType::F16);
+            }
+        }
+    }
+    // Other types have no such sums.
+    limits.cooperative_f16 = true;
+    for element in [ElementType::F32, ElementType::BF16, ElementType::I8] {
+        let problem = Problem::new(512, 512, 512).elements(element, element.accumulator());
+        let [without, with] = [false, true].map(|allowed| {
+            let options = PlanOptions::default().f16_sums(allowed);
+            decide_with(&problem, &limits, &options, "a device").expect("plans").kernel
+        });
+        assert_eq!(without, with, "{element}");
     }
 }

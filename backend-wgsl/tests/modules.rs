@@ -4,7 +4,8 @@
 use lapidary_core::policy::{DirectSplit, KernelConfig, Multiply, VectorFma};
 use lapidary_core::{Activation, ElementType, KernelChoice, Layout, PlanOptions, Problem};
 use lapidary_wgsl::decide::{
-    BlockRow, Decision, Store, Tuning, cooperative_blocks, decide_with, dot4_blocks, float_blocks,
+    BlockRow, Decision, Store, Tuning, cooperative_blocks, cooperative_f16_blocks, decide_with,
+    dot4_blocks, float_blocks,
 };
 use lapidary_wgsl::emit::{self, Access};
 use lapidary_wgsl::{DeviceLimits, wgpu};
@@ -252,6 +253,7 @@ fn with_matrix_units() -> DeviceLimits {
         wgpu::Limits { max_compute_workgroup_storage_size: 49152, ..wgpu::Limits::defaults() };
     let mut limits = DeviceLimits::from_limits(&limits, wgpu::Features::SHADER_F16, false);
     limits.cooperative = true;
+    limits.cooperative_f16 = true;
     limits.subgroup_lanes = 32;
     limits.tuning = Tuning::HOPPER;
     limits
@@ -263,7 +265,7 @@ fn every_tuned_module(mut visit: impl FnMut(&str, &str, usize, &DeviceLimits)) {
     let mut limits = with_matrix_units();
     let mut choices: Vec<([ElementType; 2], KernelChoice)> = Vec::new();
     let rows = |rows: &[BlockRow]| rows.iter().map(|row| row.config).collect::<Vec<_>>();
-    for config in rows(&cooperative_blocks()) {
+    for config in [rows(&cooperative_blocks()), rows(&cooperative_f16_blocks())].concat() {
         choices.push(([ElementType::F16; 2], KernelChoice::Policy(config)));
     }
     for config in rows(&dot4_blocks()) {
@@ -279,6 +281,7 @@ fn every_tuned_module(mut visit: impl FnMut(&str, &str, usize, &DeviceLimits)) {
     for weights in [ElementType::I8, ElementType::I4] {
         let pair = [ElementType::F16, weights];
         choices.push((pair, KernelChoice::Policy(cooperative_blocks()[3].config)));
+        choices.push((pair, KernelChoice::Policy(cooperative_f16_blocks()[4].config)));
         choices.push((pair, KernelChoice::Policy(float_blocks()[4].config)));
         choices.push((pair, KernelChoice::Policy(split)));
         choices.push((pair, KernelChoice::Skinny));

@@ -1,7 +1,7 @@
 //! What is generated, pinned: the header of every step's kernel, and step 7 written out.
 
 use lapidary_core::policy::{
-    CooperativeMatrix, DirectSplit, KernelConfig, RegisterPrefetch, VectorFma,
+    CooperativeMatrix, CooperativeMatrixF16, DirectSplit, KernelConfig, RegisterPrefetch, VectorFma,
 };
 use lapidary_core::{Activation, ElementType, KernelChoice, Layout, PlanOptions, Problem};
 use lapidary_wgsl::decide::{Decision, Tuning, decide, decide_with};
@@ -57,6 +57,7 @@ fn kernels_beyond_the_course() {
         wgpu::Limits { max_compute_workgroup_storage_size: 49152, ..wgpu::Limits::defaults() };
     let mut limits = DeviceLimits::from_limits(&limits, wgpu::Features::SHADER_F16, false);
     limits.cooperative = true;
+    limits.cooperative_f16 = true;
     limits.subgroup_lanes = 32;
     limits.tuning = Tuning::HOPPER;
     limits.tuning.specialise_flops = 0.0;
@@ -74,6 +75,10 @@ fn kernels_beyond_the_course() {
         let problem = Problem::new(m, 64, 64).elements(ElementType::F16, ElementType::F32);
         insta::assert_snapshot!(name, module(&problem, &options));
     }
+    let f16_sums = KernelConfig::of::<RegisterPrefetch<64, 64, 32>, CooperativeMatrixF16<32, 32>>();
+    let options = PlanOptions::kernel(KernelChoice::Policy(f16_sums));
+    let problem = Problem::new(65, 64, 64).elements(ElementType::F16, ElementType::F32);
+    insta::assert_snapshot!("cooperative_f16_sums", module(&problem, &options));
     let split = KernelConfig::of::<DirectSplit<8, 16, 4>, VectorFma<4, 4>>();
     let options = PlanOptions::kernel(KernelChoice::Policy(split));
     insta::assert_snapshot!("split", module(&Problem::new(16, 30, 65), &options));

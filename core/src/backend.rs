@@ -22,6 +22,9 @@ pub struct PlanOptions {
     /// Whether A and B are first copied, each execution anew, into the order that the kernel reads
     /// fastest, where the backend and the kernel can. The default is that the backend picks.
     pub copies: Option<[bool; 2]>,
+    /// Whether products of f16 may be summed in f16, where the backend has a faster kernel for that. The
+    /// default is that they are summed in f32.
+    pub f16_sums: bool,
 }
 
 impl PlanOptions {
@@ -42,6 +45,18 @@ impl PlanOptions {
     #[must_use]
     pub fn copies(mut self, copies: [bool; 2]) -> Self {
         self.copies = Some(copies);
+        self
+    }
+
+    /// Allows sums in f16, as matrix units may have them at a higher rate than those in f32.
+    ///
+    /// The error of a sum is then up to `γ_K(2⁻¹¹) · Σ|a||b|`, 2¹³ times the bound of f32, and sums past
+    /// 65,504 become infinite; alpha, beta, the bias and the sum of slices of K are f32 all the same. It is
+    /// a permission: a backend without such a kernel, or with one that is no faster, sums in f32. The
+    /// kernel's name in the plan says which it is.
+    #[must_use]
+    pub fn f16_sums(mut self, allowed: bool) -> Self {
+        self.f16_sums = allowed;
         self
     }
 }

@@ -6,8 +6,8 @@
 //! small for any.
 
 use lapidary_core::policy::{
-    ComputePolicy, CooperativeMatrix, DirectSplit, KernelConfig, RegisterPrefetch, Staging,
-    TilePolicy, VectorDot4, VectorFma, VectorMac,
+    ComputePolicy, CooperativeMatrix, CooperativeMatrixF16, DirectSplit, KernelConfig,
+    RegisterPrefetch, Staging, TilePolicy, VectorDot4, VectorFma, VectorMac,
 };
 use lapidary_core::{ElementType, KernelChoice, Problem};
 
@@ -114,8 +114,34 @@ pub fn cooperative_blocks() -> [BlockRow; 7] {
     ]
 }
 
-/// Choices, best first; the last one runs wherever anything does.
-pub(super) fn automatic(problem: &Problem, limits: &DeviceLimits) -> Vec<Pick> {
+/// The same for sums in f16, which are taken where the caller allows them.
+#[must_use]
+pub fn cooperative_f16_blocks() -> [BlockRow; 6] {
+    [
+        BlockRow::new::<RegisterPrefetch<256, 256, 32>, CooperativeMatrixF16<128, 64>>(
+            1, 7.6, 1.0, 2.0,
+        ),
+        BlockRow::new::<RegisterPrefetch<128, 256, 32>, CooperativeMatrixF16<64, 64>>(
+            1, 6.9, 1.0, 2.0,
+        ),
+        BlockRow::new::<RegisterPrefetch<128, 128, 32>, CooperativeMatrixF16<64, 64>>(
+            2, 7.0, 0.65, 5.0,
+        ),
+        BlockRow::new::<RegisterPrefetch<64, 128, 64>, CooperativeMatrixF16<32, 32>>(
+            1, 3.3, 1.0, 0.5,
+        ),
+        BlockRow::new::<RegisterPrefetch<64, 64, 64>, CooperativeMatrixF16<32, 32>>(
+            2, 3.5, 0.6, 2.0,
+        ),
+        BlockRow::new::<RegisterPrefetch<16, 128, 64>, CooperativeMatrixF16<16, 32>>(
+            2, 1.0, 0.6, 2.0,
+        ),
+    ]
+}
+
+/// Choices, best first; the last one runs wherever anything does. `f16_sums` says whether products may be
+/// summed in f16.
+pub(super) fn automatic(problem: &Problem, limits: &DeviceLimits, f16_sums: bool) -> Vec<Pick> {
     let tuning = &limits.tuning;
     let (m, n) = (problem.m, problem.n);
     // The vector kernel's loops over a strip are written out, so it has one iteration a strip.
@@ -123,7 +149,8 @@ pub(super) fn automatic(problem: &Problem, limits: &DeviceLimits) -> Vec<Pick> {
     let halves = problem.a == ElementType::F16
         && matches!(problem.b, ElementType::F16 | ElementType::I8 | ElementType::I4)
         && problem.b_group.is_none();
-    let units = limits.cooperative && halves && problem.k >= 32;
+    let f16_sums = f16_sums && limits.cooperative_f16;
+    let units = (limits.cooperative || f16_sums) && halves && problem.k >= 32;
     // Matrix units do sixteen rows in the time of one.
     let matrix_units = units && m.min(n) > 4 && m.max(n) >= 64;
     if !too_deep && !matrix_units && m.min(n) <= tuning.skinny_lines && !shares(problem, limits) {
@@ -149,7 +176,10 @@ pub(super) fn automatic(problem: &Problem, limits: &DeviceLimits) -> Vec<Pick> {
         }
         picks.push(best(problem, limits, &integer_blocks()));
     } else {
-        if matrix_units {
+        if matrix_units && f16_sums {
+            picks.push(best(problem, limits, &cooperative_f16_blocks()));
+        }
+        if matrix_units && limits.cooperative {
             picks.push(best(problem, limits, &cooperative_blocks()));
         }
         picks.push(best(problem, limits, &float_blocks()));

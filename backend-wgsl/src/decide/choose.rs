@@ -1,6 +1,6 @@
 //! Which kernel, with which tile.
 
-use lapidary_core::ElementType::{F16, I4, I8};
+use lapidary_core::ElementType::{F16, F32, I4, I8};
 use lapidary_core::policy::{
     KernelConfig, Multiply, ScalarFma, SingleBuffer, SoftwareDoubleBuffer, Staging,
 };
@@ -32,7 +32,7 @@ pub(super) fn choose(
         let pick = Pick { choice: options.kernel, slices: 1, reason: "asked for".to_owned() };
         return prepare(problem, limits, options, pick);
     }
-    let picks = automatic(problem, limits);
+    let picks = automatic(problem, limits, options.f16_sums);
     let last = picks.len() - 1;
     for (index, pick) in picks.into_iter().enumerate() {
         match prepare(problem, limits, options, pick) {
@@ -233,7 +233,10 @@ fn generic(
     notes: &mut Vec<String>,
 ) -> Result<Kernel, Error> {
     policy::check_arithmetic(&config, &name)?;
-    if config.compute.accumulator != problem.accumulator() {
+    let multiply = config.compute.multiply;
+    let units = multiply == Multiply::CooperativeMatrix;
+    let (sums, wanted) = (config.compute.accumulator, problem.accumulator());
+    if sums != wanted && !(units && sums == F16 && wanted == F32) {
         return Err(Error::KernelUnsuitable {
             kernel: name,
             reason: format!(
@@ -244,7 +247,6 @@ fn generic(
             ),
         });
     }
-    let multiply = config.compute.multiply;
     if multiply == Multiply::Vector && config.tile.staging == Staging::Direct {
         return split(name, config);
     }
@@ -259,7 +261,7 @@ fn generic(
         // The vector kernel takes whatever strides there are.
         return fitted(name, Body::Vector, config, limits, notes);
     }
-    if multiply == Multiply::CooperativeMatrix {
+    if units {
         return cooperative(problem, name, config, limits);
     }
     policy::check_scalar(&config, &name)?;
@@ -281,15 +283,17 @@ fn cooperative(
     limits: &DeviceLimits,
 ) -> Result<Kernel, Error> {
     policy::check_cooperative(&config, &name)?;
+    let sums = config.compute.accumulator;
     let reason = if !(problem.a == F16 && [F16, I8, I4].contains(&problem.b)) {
         format!("it multiplies f16 by f16, i8 or i4, not {} by {}", problem.a, problem.b)
     } else if problem.b_group.is_some() {
         "its weights are f16, which holds integers exactly, but not integers times a group's scale"
             .to_owned()
-    } else if !limits.cooperative {
-        "the device lists no 16x16x16 cooperative matrix of f16 factors and f32 sums, in \
-         subgroups of 32"
-            .to_owned()
+    } else if !(if sums == F16 { limits.cooperative_f16 } else { limits.cooperative }) {
+        format!(
+            "the device lists no 16x16x16 cooperative matrix of f16 factors and {sums} sums, in \
+             subgroups of 32"
+        )
     } else {
         return Ok(Kernel::tiled(name, Body::Cooperative, config));
     };

@@ -166,7 +166,7 @@ impl Kernel {
 
     /// Bytes of workgroup memory.
     #[must_use]
-    pub const fn workgroup_bytes(&self) -> usize {
+    pub fn workgroup_bytes(&self) -> usize {
         if let Some(skinny) = &self.skinny {
             return match skinny.team {
                 Team::Across { lanes, groups, together } => {
@@ -182,12 +182,46 @@ impl Kernel {
             None => (self.num_buffers * (self.block[0] + self.block[1]) * self.k_tile * 4) as usize,
         };
         match self.body {
+            // What its place in a tile does not hold.
+            Body::Cooperative if self.sums_in_f16() => {
+                let [tile, stage] = [self.line_a() * self.block[0], self.stage_f16()];
+                tiles + 2 * (stage.saturating_sub(tile)) as usize
+            }
             // Where a subgroup's 16x16 sums wait for the epilogue.
             Body::Cooperative if !self.stores_directly() => {
                 tiles + (self.threads() / 32 * 256 * 4) as usize
             }
             _ => tiles,
         }
+    }
+
+    /// Whether a cooperative kernel's sums are f16.
+    #[must_use]
+    pub const fn sums_in_f16(&self) -> bool {
+        matches!(&self.config, Some(config)
+            if matches!(config.compute.accumulator, ElementType::F16))
+    }
+
+    /// Elements from one line of a cooperative kernel's tile of A to the next.
+    const fn line_a(&self) -> u32 {
+        self.k_tile + 8
+    }
+
+    /// Matrices side by side that a subgroup passes through workgroup memory at once: of f16 sums, whose
+    /// place is the tile of A, as many as that has room for; of f32 sums one.
+    pub(crate) fn staged_matrices(&self) -> u32 {
+        if !self.sums_in_f16() {
+            return 1;
+        }
+        let cols = self.fragments()[1];
+        let line = self.line_a() * self.block[0] / (self.threads() / 32) / 16;
+        let room = (line.saturating_sub(8) / 16).clamp(1, cols);
+        (1..=room).rev().find(|count| cols.is_multiple_of(*count)).unwrap_or(1)
+    }
+
+    /// Elements of 16 lines of so many matrices of f16, of every subgroup. Lines are padded as a tile's are.
+    pub(crate) fn stage_f16(&self) -> u32 {
+        self.threads() / 32 * 16 * (self.staged_matrices() * 16 + 8)
     }
 
     /// Slices that K is cut into.
@@ -236,6 +270,9 @@ impl Kernel {
     /// The same kernel for operands read by these strides, where the first elements and buffer ends
     /// of A, B and C allow vectors or do not.
     pub(crate) fn reading(self, operands: &Operands, batch: usize, aligned: [bool; 3]) -> Self {
+        if self.body == Body::Cooperative && self.store_width == 4 && !aligned[2] {
+            return Self { store_width: 1, ..self };
+        }
         if !matches!(self.body, Body::Vector | Body::Skinny | Body::Split) {
             return self;
         }
@@ -271,6 +308,13 @@ impl Kernel {
         let vectors = problem.n.is_multiple_of(4) && (sums || c.allows(true, 4));
         let whole = sizes.whole_m && sizes.whole_n;
         let store_width = match self.body {
+            Body::Cooperative if self.sums_in_f16() => {
+                if vectors {
+                    4
+                } else {
+                    1
+                }
+            }
             Body::Cooperative if whole && vectors && (sums || is_plain(problem)) => 16,
             Body::Vector | Body::Split if vectors => 4,
             _ => 1,

@@ -17,7 +17,9 @@ use lapidary_core::{
     Activation, ElementType, Error, KernelChoice, PlanOptions, PlanSummary, Problem,
 };
 
-pub use automatic::{BlockRow, cooperative_blocks, dot4_blocks, float_blocks, integer_blocks};
+pub use automatic::{
+    BlockRow, cooperative_blocks, cooperative_f16_blocks, dot4_blocks, float_blocks, integer_blocks,
+};
 pub use chunk::Chunk;
 pub(crate) use chunk::{PACK_THREADS, REDUCE_THREADS, pack_workgroups, reduce_workgroups};
 pub(crate) use copies::{COPY_TILE, bands, largest_band, packed_b};

@@ -1,7 +1,7 @@
 //! Which pairs of policies the kernels' text can say.
 
-use lapidary_core::Error;
 use lapidary_core::policy::{KernelConfig, Multiply, Staging, Strip, TileAction};
+use lapidary_core::{ElementType, Error};
 
 /// Refuses arithmetic that WGSL has no words for: CDNA's matrix instructions, and tiles of anything but
 /// the accumulator's type, which is what they hold here but for cooperative matrices.
@@ -142,6 +142,8 @@ pub(super) fn check_cooperative(config: &KernelConfig, name: &str) -> Result<(),
             "its compute policy multiplies 16 steps in 32 lanes, K_STEP is {}, EFFECTIVE_LANES {}",
             config.compute.k_step, config.compute.effective_lanes
         )
+    } else if ![ElementType::F32, ElementType::F16].contains(&config.compute.accumulator) {
+        format!("matrix units sum in f32 or f16, not in {}", config.compute.accumulator)
     } else if tile.pad != 4 {
         format!("its tiles are padded by 16 bytes a line, PAD is {} elements of 4", tile.pad)
     } else if let Some(chunks) = chunks.into_iter().find(|c| !c.is_multiple_of(threads)) {

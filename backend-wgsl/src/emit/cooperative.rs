@@ -1,4 +1,4 @@
-//! The cooperative-matrix kernel: f16 tiles in workgroup memory, f32 sums in the matrix units.
+//! The cooperative-matrix kernel: f16 tiles in workgroup memory, f32 or f16 sums in the matrix units.
 //!
 //! ```text
 //! tile_a[line · PITCH_A + k/4]   BM lines of KT steps       tile_b[k · PITCH_B + col/4]   KT lines of BN columns
@@ -15,18 +15,16 @@
 //! B may be i8 or i4 weights, whose values f16 holds exactly: eight of them are one load of 8 or 4
 //! bytes, and become f16 on their way to the tile. Scales of columns are the epilogue's.
 //!
-//! A subgroup owns a tile of 16×16 matrices of C and multiplies a strip by fragments of 16 steps.
-//! Sums go straight from the matrices to memory where nothing happens to them on the way and no
-//! block is cut by an edge; elsewhere each subgroup passes one matrix after the other through
-//! workgroup memory to `store_c`.
+//! A subgroup owns a tile of 16×16 matrices of C and multiplies a strip by fragments of 16 steps. How
+//! its sums get to memory is in [`matrix_store`].
 
 use core::fmt::{self, Write as _};
 
 use lapidary_core::ElementType;
 use lapidary_core::policy::{Strip, TileAction};
 
-use super::access;
 use super::place::{self, Slice, Strides};
+use super::{access, matrix_store};
 use crate::decide::Kernel;
 
 /// Elements a load fetches.
@@ -49,11 +47,7 @@ pub(super) fn body(kernel: &Kernel, weights: ElementType, fused: bool) -> String
         strip(&mut text, kernel)?;
         hook(&mut text, kernel, &sides, tile.release, "        ")?;
         writeln!(text, "    }}")?;
-        if kernel.stores_directly() {
-            store_directly(&mut text, kernel, fused)?;
-        } else {
-            store_staged(&mut text, kernel)?;
-        }
+        matrix_store::store(&mut text, kernel, fused)?;
         writeln!(text, "}}")
     });
     text
@@ -121,9 +115,13 @@ fn sides(kernel: &Kernel, weights: ElementType) -> [Side; 2] {
 fn opening(text: &mut String, kernel: &Kernel, sides: &[Side; 2]) -> fmt::Result {
     for side in sides {
         let Side { name, lines, .. } = side;
-        writeln!(text, "var<workgroup> tile_{name}: array<vec4<f16>, {}>;", lines * side.pitch())?;
+        let mut vectors = lines * side.pitch();
+        if side.is_a() && kernel.sums_in_f16() {
+            vectors = vectors.max(kernel.stage_f16() / 4);
+        }
+        writeln!(text, "var<workgroup> tile_{name}: array<vec4<f16>, {vectors}>;")?;
     }
-    if !kernel.stores_directly() {
+    if !kernel.stores_directly() && !kernel.sums_in_f16() {
         writeln!(text, "var<workgroup> stage: array<f32, {}>;", kernel.threads() / 32 * 256)?;
     }
     text.push_str(HELPERS);
@@ -145,9 +143,10 @@ fn opening(text: &mut String, kernel: &Kernel, sides: &[Side; 2]) -> fmt::Result
         places(text, side)?;
     }
     let [rows, cols] = kernel.fragments();
+    let sums = if kernel.sums_in_f16() { "f16" } else { "f32" };
     for i in 0..rows {
         for j in 0..cols {
-            writeln!(text, "    var c_{i}_{j} = coop_mat16x16<f32, C>();")?;
+            writeln!(text, "    var c_{i}_{j} = coop_mat16x16<{sums}, C>();")?;
         }
     }
     Ok(())
@@ -384,66 +383,6 @@ fn strip(text: &mut String, kernel: &Kernel) -> fmt::Result {
             }
         }
         writeln!(text, "        }}")?;
-    }
-    Ok(())
-}
-
-/// Matrices straight to memory, row-major: raw sums, or C where nothing happens to them.
-fn store_directly(text: &mut String, kernel: &Kernel, fused: bool) -> fmt::Result {
-    let [rows, cols] = kernel.fragments();
-    // A pitch that the compiler does not know takes a tenth of the whole kernel's time.
-    let sizes = kernel.sizes;
-    let known = |value: Option<u32>, parameter: &str| {
-        value.map_or_else(|| parameter.to_owned(), |value| format!("{value}u"))
-    };
-    let (data, origin, pitch) = if fused {
-        let pitch = known(sizes.map(|sizes| sizes.c[0]), "p.c_row");
-        let batch = known(sizes.map(|sizes| sizes.c[2]), "p.c_batch");
-        let origin = format!("p.c_base + wg.z * {batch} + (at.row0 + sub_row) * pitch");
-        ("c_data", origin, pitch)
-    } else {
-        let pitch = known(sizes.and_then(|sizes| sizes.n), "p.n");
-        ("sums", "(wg.z * p.m + at.row0 + sub_row) * pitch".to_owned(), pitch)
-    };
-    // See `coop_store_panics_on_an_inline_argument` in the workarounds.
-    writeln!(text, "    let pitch = {pitch};\n    let corner = {origin} + at.col0 + sub_col;")?;
-    for i in 0..rows {
-        for j in 0..cols {
-            writeln!(
-                text,
-                "    let to_{i}_{j} = corner + {}u * pitch + {}u;\n    \
-                 coopStoreT(c_{i}_{j}, &{data}[to_{i}_{j}], pitch);",
-                i * 16,
-                j * 16
-            )?;
-        }
-    }
-    Ok(())
-}
-
-/// Matrices to `store_c` through workgroup memory, one of each subgroup at a time.
-fn store_staged(text: &mut String, kernel: &Kernel) -> fmt::Result {
-    let [rows, cols] = kernel.fragments();
-    writeln!(
-        text,
-        "    let lane = tid % 32u;\n    let own = tid / 32u * 256u;\n    let sixteen = 16u;"
-    )?;
-    for i in 0..rows {
-        for j in 0..cols {
-            writeln!(
-                text,
-                "    workgroupBarrier();\n    \
-                 coopStoreT(c_{i}_{j}, &stage[own], sixteen);\n    \
-                 workgroupBarrier();\n    \
-                 for (var e = lane; e < 256u; e += 32u) {{\n        \
-                 let row = at.row0 + sub_row + {}u + e / 16u;\n        \
-                 let col = at.col0 + sub_col + {}u + e % 16u;\n        \
-                 if (row < p.m && col < p.n) {{\n            \
-                 store_c(wg.z, row, col, stage[own + e]);\n        }}\n    }}",
-                i * 16,
-                j * 16
-            )?;
-        }
     }
     Ok(())
 }

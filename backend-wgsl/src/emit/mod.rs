@@ -16,6 +16,7 @@ mod cooperative;
 mod direct;
 mod generic;
 mod header;
+mod matrix_store;
 mod place;
 mod skinny;
 mod split;

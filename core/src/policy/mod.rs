@@ -26,8 +26,8 @@ mod config;
 mod tile;
 
 pub use compute::{
-    ComputePolicy, CooperativeMatrix, MfmaF16, MfmaF32, MfmaXf32, Multiply, ScalarFma, ScalarMac,
-    VectorDot4, VectorFma, VectorMac,
+    ComputePolicy, CooperativeMatrix, CooperativeMatrixF16, MfmaF16, MfmaF32, MfmaXf32, Multiply,
+    ScalarFma, ScalarMac, VectorDot4, VectorFma, VectorMac,
 };
 pub use config::{ComputeConfig, KernelConfig, TileConfig};
 pub use tile::{

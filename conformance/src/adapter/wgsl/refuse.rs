@@ -140,8 +140,7 @@ fn in_pieces(kernel: &KernelChoice, problem: &Problem, limits: &DeviceLimits) ->
     let copies = matches!(kernel, KernelChoice::Auto) || has_ways(kernel);
     // Words of four along K, or eight neighbours of matrix units, may have to be those of copies, each of
     // which is in one binding. Without scales it is cut along K.
-    let reads_copies =
-        matches!(kernel, KernelChoice::Policy(config) | KernelChoice::StreamK { config, .. }
+    let reads_copies = matches!(kernel, KernelChoice::Policy(config) | KernelChoice::StreamK { config, .. }
         if matches!(config.compute.multiply, Multiply::VectorDot4 | Multiply::CooperativeMatrix));
     let whole = [(problem.a_shape(), problem.a), (problem.b_shape(), problem.b)];
     let exceeds = |(shape, element): (Shape, ElementType)| {
