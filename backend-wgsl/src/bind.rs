@@ -75,6 +75,7 @@ impl Wgsl {
             || beside.into_iter().flatten().any(|s| shares(s.tensor));
         let access = if shared { Access::AllReadWrite } else { Access::ReadOnlyInputs };
         let mut copying = Vec::with_capacity(2);
+        let given = [a, b];
         let [a, b] = [(a, 0), (b, 1)].map(|(source, side)| {
             let source = source?;
             Some(plan.copies[side].as_ref().map_or(source, |copy| {
@@ -85,7 +86,9 @@ impl Wgsl {
         });
         let multiply = match (&decision.kernel, a, b) {
             (Some(kernel), Some(a), Some(b)) => {
-                let kernel = aligned_kernel(plan, kernel, a, b, c)?;
+                let Some(kernel) = aligned_kernel(plan, kernel, a, b, c)? else {
+                    return self.bind(self.apart_plan(plan)?, given[0], given[1], c, vectors);
+                };
                 let access = if shared { access } else { multiply_access(&kernel) };
                 let pipeline = self.multiply_pipeline(plan, &kernel, access)?;
                 Some((kernel, pipeline, access))

@@ -11,7 +11,7 @@ use lapidary_core::{
 use crate::bind::{Source, Vectors};
 use crate::decide::{self, Body, Decision, Kernel, OperandCopy, Pass, Reads, Stage, Store};
 use crate::deep::Deep;
-use crate::device::Wgsl;
+use crate::device::{Inner, Wgsl};
 use crate::emit::{self, Access};
 use crate::pack;
 use crate::tensor::WgslTensor;
@@ -33,6 +33,9 @@ pub struct WgslPlan {
     options: PlanOptions,
     /// The plan of the same product with B packed, once one is.
     packed: OnceLock<Box<WgslPlan>>,
+    /// The plan for operands that do not allow stores of four elements that share words, once there were
+    /// some.
+    apart: OnceLock<Box<WgslPlan>>,
     /// The pieces, where K is cut; the decision is that of the first one then.
     pub(crate) deep: Option<Box<Deep>>,
 }
@@ -55,6 +58,7 @@ impl WgslPlan {
             prepared: Mutex::default(),
             options: PlanOptions::default(),
             packed: OnceLock::new(),
+            apart: OnceLock::new(),
             deep: None,
         }
     }
@@ -76,6 +80,7 @@ impl WgslPlan {
             prepared: Mutex::default(),
             options: options.clone(),
             packed: OnceLock::new(),
+            apart: OnceLock::new(),
             deep: Some(Box::new(deep)),
         }
     }
@@ -195,6 +200,16 @@ impl Wgsl {
             }
             decision => decision?,
         };
+        self.plan_of(problem, options, decision)
+    }
+
+    /// The plan of a decision.
+    fn plan_of(
+        &self,
+        problem: &Problem,
+        options: &PlanOptions,
+        decision: Decision,
+    ) -> Result<WgslPlan, Error> {
         tracing::debug!(kernel = decision.summary.kernel, notes = ?decision.summary.notes);
         let scratch = match decision.sum_bytes {
             0 => None,
@@ -216,6 +231,7 @@ impl Wgsl {
             prepared: Mutex::default(),
             options: options.clone(),
             packed: OnceLock::new(),
+            apart: OnceLock::new(),
             deep: None,
         };
         // Compile now: a kernel that the driver refuses is an error of the plan, not of its use.
@@ -274,6 +290,18 @@ impl Wgsl {
         let problem = pack::problem_of_packed(&plan.problem)?;
         let packed = self.plan_untuned(&problem, &plan.options)?;
         Ok(plan.packed.get_or_init(|| Box::new(packed)))
+    }
+
+    /// The plan of the same product that stores elements of a C that share words in a second pass, made
+    /// where it is first needed.
+    pub(crate) fn apart_plan<'p>(&self, plan: &'p WgslPlan) -> Result<&'p WgslPlan, Error> {
+        if let Some(apart) = plan.apart.get() {
+            return Ok(apart);
+        }
+        let Inner { limits, name, .. } = &*self.inner;
+        let decision = decide::decide_apart(&plan.problem, limits, &plan.options, name)?;
+        let apart = self.plan_of(&plan.problem, &plan.options, decision)?;
+        Ok(plan.apart.get_or_init(|| Box::new(apart)))
     }
 
     /// Refuses a plan that another device made.
@@ -370,20 +398,21 @@ pub(crate) const fn multiply_access(kernel: &Kernel) -> Access {
 }
 
 /// The kernel whose loads and stores these operands allow: the planned one, or one with narrower
-/// loads where the caller left the width to the backend.
+/// loads where the caller left the width to the backend. `None` where another plan has to take them, as
+/// the kernel stores whole fours of elements that share words and C does not start one.
 pub(crate) fn aligned_kernel(
     plan: &WgslPlan,
     kernel: &Kernel,
     a: Source<'_>,
     b: Source<'_>,
     c: TensorSlice<'_, WgslTensor>,
-) -> Result<Kernel, Error> {
+) -> Result<Option<Kernel>, Error> {
     let problem = &plan.problem;
     let k = plan.decision.operands.k;
     let (a_shape, b_shape) =
         (Shape { cols: k, ..problem.a_shape() }, Shape { rows: k, ..problem.b_shape() });
     let c_bytes = c.tensor.byte_offset + c.offset as u64 * c.tensor.element().size() as u64;
-    let c_aligned = c_bytes.is_multiple_of(16);
+    let c_aligned = c_bytes.is_multiple_of(4 * problem.c.size() as u64);
     let operands = decide::Operands {
         a: Reads { layout: a.layout, ..plan.decision.operands.a },
         b: Reads { layout: b.layout, ..plan.decision.operands.b },
@@ -395,22 +424,23 @@ pub(crate) fn aligned_kernel(
         vector_fault(b, b_shape, 4).is_none(),
         c_aligned || plan.decision.stores_sums(),
     ];
+    let stores = |kernel: &Kernel| kernel.store_width == 4 || !plan.decision.stores_quads();
+    let reading = |kernel: &Kernel| kernel.clone().reading(&operands, problem.batch, aligned);
     if kernel.body == Body::Cooperative {
         let fits = vector_fault(a, a_shape, kernel.a.width).is_none()
             && vector_fault(b, b_shape, kernel.b.width).is_none()
             && (aligned[2] || !kernel.stores_directly());
-        return match (&plan.decision.scalar_kernel, fits) {
-            (Some(plain), false) => Ok(plain.clone().reading(&operands, problem.batch, aligned)),
-            _ => Ok(kernel.clone().reading(&operands, problem.batch, aligned)),
-        };
+        if !fits {
+            return Ok(plan.decision.scalar_kernel.as_ref().map(reading));
+        }
     }
     if kernel.body.is_written_out() {
-        return Ok(kernel.clone().reading(&operands, problem.batch, aligned));
+        return Ok(Some(reading(kernel)).filter(stores));
     }
     let Some((what, value)) = vector_fault(a, a_shape, kernel.a.width) else {
-        return Ok(kernel.clone());
+        return Ok(Some(kernel.clone()));
     };
-    plan.decision.scalar_kernel.clone().ok_or(Error::Misaligned {
+    plan.decision.scalar_kernel.clone().map(Some).ok_or(Error::Misaligned {
         operand: Operand::A,
         width: kernel.a.width as usize,
         what,

@@ -75,6 +75,8 @@ fn kernels_beyond_the_course() {
         let problem = Problem::new(m, 64, 64).elements(ElementType::F16, ElementType::F32);
         insta::assert_snapshot!(name, module(&problem, &options));
     }
+    let problem = Problem::new(64, 64, 64).elements(ElementType::F16, ElementType::F16).beta(1.0);
+    insta::assert_snapshot!("cooperative_f16_output", module(&problem, &options));
     let f16_sums = KernelConfig::of::<RegisterPrefetch<64, 64, 32>, CooperativeMatrixF16<32, 32>>();
     let options = PlanOptions::kernel(KernelChoice::Policy(f16_sums));
     let problem = Problem::new(65, 64, 64).elements(ElementType::F16, ElementType::F32);

@@ -22,20 +22,21 @@ pub(super) struct Chosen {
 }
 
 /// The kernel that `options` ask for, or the best of those the backend would pick that this device
-/// can run.
+/// can run. `narrow` says whether it may store elements that share words itself.
 pub(super) fn choose(
     problem: &Problem,
     limits: &DeviceLimits,
     options: &PlanOptions,
+    narrow: bool,
 ) -> Result<Chosen, Error> {
     if options.kernel != KernelChoice::Auto {
         let pick = Pick { choice: options.kernel, slices: 1, reason: "asked for".to_owned() };
-        return prepare(problem, limits, options, pick);
+        return prepare(problem, limits, options, pick, narrow);
     }
     let picks = automatic(problem, limits, options.f16_sums);
     let last = picks.len() - 1;
     for (index, pick) in picks.into_iter().enumerate() {
-        match prepare(problem, limits, options, pick) {
+        match prepare(problem, limits, options, pick, narrow) {
             Err(_) if index < last => {}
             result => return result,
         }
@@ -50,6 +51,7 @@ fn prepare(
     limits: &DeviceLimits,
     options: &PlanOptions,
     pick: Pick,
+    narrow: bool,
 ) -> Result<Chosen, Error> {
     let mut notes = Vec::new();
     let kernel = base(problem, limits, pick.choice, &mut notes)?;
@@ -97,7 +99,7 @@ fn prepare(
     }
     let large = problem.flops() >= limits.tuning.specialise_flops;
     let kernel = if written_out && large {
-        kernel.specialised(problem, &operands)
+        kernel.specialised(problem, &operands, narrow)
     } else {
         kernel.reading(&operands, problem.batch, [true; 3])
     };

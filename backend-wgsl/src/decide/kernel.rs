@@ -57,6 +57,13 @@ pub struct Skinny {
     pub team: Team,
 }
 
+impl Skinny {
+    /// Whether a thread stores neighbours of a row.
+    const fn stores_rows(&self) -> bool {
+        self.few_rows && matches!(self.team, Team::Across { .. })
+    }
+}
+
 /// How the skinny kernel's threads share the operand with many lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -290,8 +297,9 @@ impl Kernel {
         }
     }
 
-    /// The same kernel with what does not change between executions written into its text.
-    pub(super) fn specialised(self, problem: &Problem, operands: &Operands) -> Self {
+    /// The same kernel with what does not change between executions written into its text. `narrow` says
+    /// whether it may store elements that share words, four at a time.
+    pub(super) fn specialised(self, problem: &Problem, operands: &Operands, narrow: bool) -> Self {
         let sizes = Sizes {
             k: operands.k as u32,
             whole_m: problem.m.is_multiple_of(self.block[0] as usize),
@@ -301,22 +309,18 @@ impl Kernel {
             c: strides(problem.c_layout, problem.batch),
             n: None,
         };
-        // Sums are stored row-major without gaps; of C's elements, 32-bit ones without a pass of
-        // their own.
-        let sums = self.slices.is_some() || problem.c.size() != 4;
-        let c = Lines::of_a(problem.c_layout, problem.batch);
-        let vectors = problem.n.is_multiple_of(4) && (sums || c.allows(true, 4));
+        let wide = problem.c.size() == 4;
+        let quads = has_quads(problem);
+        // Sums are stored row-major without gaps.
+        let sums = self.slices.is_some() || !(wide || (narrow && quads));
+        let vectors = if sums { problem.n.is_multiple_of(4) } else { quads };
+        let matrices = sums || (wide && is_plain(problem));
         let whole = sizes.whole_m && sizes.whole_n;
+        let rows = self.skinny.is_some_and(|skinny| skinny.stores_rows());
         let store_width = match self.body {
-            Body::Cooperative if self.sums_in_f16() => {
-                if vectors {
-                    4
-                } else {
-                    1
-                }
-            }
-            Body::Cooperative if whole && vectors && (sums || is_plain(problem)) => 16,
-            Body::Vector | Body::Split if vectors => 4,
+            Body::Cooperative if whole && vectors && matrices && !self.sums_in_f16() => 16,
+            Body::Vector | Body::Split | Body::Cooperative if vectors => 4,
+            Body::Skinny if vectors && rows => 4,
             _ => 1,
         };
         Self { sizes: Some(sizes), store_width, ..self }.reading(operands, problem.batch, [true; 3])
@@ -407,6 +411,12 @@ impl Kernel {
             skinny: None,
         }
     }
+}
+
+/// Whether every row of C is whole vectors of four elements, if its first element starts one.
+pub(super) fn has_quads(problem: &Problem) -> bool {
+    let lines = Lines::of_a(problem.c_layout, problem.batch);
+    problem.n.is_multiple_of(4) && lines.allows(true, 4)
 }
 
 /// Whether C is the product and nothing else.

@@ -41,12 +41,12 @@ use fetch::Lines;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Store {
-    /// The kernel applies the epilogue and stores 32-bit elements itself, or where K is cut into
-    /// slices, the pass that adds them up does.
+    /// The kernel applies the epilogue and stores C itself, elements of less than 32 bits four at a time;
+    /// or where K is cut into slices, the pass that adds them up stores 32-bit elements.
     Fused,
     /// The kernel stores raw sums to a scratch buffer; a second pass applies the epilogue and writes
-    /// whole words: of 16- or 8-bit elements, or of any where the device has too few bindings for the
-    /// epilogue's vectors beside A and B.
+    /// whole words: of 16- or 8-bit elements that a thread does not have four of in a row, or of any where
+    /// the device has too few bindings for the epilogue's vectors beside A and B.
     Packed,
     /// There is no product (alpha = 0 or K = 0): one pass scales C and applies the epilogue.
     NoProduct,
@@ -93,7 +93,7 @@ pub struct Decision {
     /// The kernel that multiplies, `None` where there is no product.
     pub kernel: Option<Kernel>,
     /// The kernel for operands whose offset does not allow the vector width, where the caller did
-    /// not insist on the width.
+    /// not insist on the width and the kernel does not [store quads](Self::stores_quads).
     pub scalar_kernel: Option<Kernel>,
     /// How the kernel reads A and B.
     pub operands: Operands,
@@ -117,6 +117,13 @@ impl Decision {
     #[must_use]
     pub fn stores_sums(&self) -> bool {
         self.store == Store::Packed || self.slices() > 1
+    }
+
+    /// Whether the kernel itself stores elements that share words, four at a time: where the first of C
+    /// does not start a whole four, another plan has to.
+    #[must_use]
+    pub fn stores_quads(&self) -> bool {
+        self.traits.output.size() < 4 && !self.stores_sums() && self.kernel.is_some()
     }
 
     /// Whether the pass from sums to C finds whole words, or whole vectors of four 32-bit elements, in
@@ -190,6 +197,29 @@ pub fn decide_with(
     options: &PlanOptions,
     device: &str,
 ) -> Result<Decision, Error> {
+    decide_store(problem, limits, options, device, true)
+}
+
+/// The same for a C of elements that share words whose first does not start a whole four of them.
+///
+/// # Errors
+/// As [`decide_with`].
+pub(crate) fn decide_apart(
+    problem: &Problem,
+    limits: &DeviceLimits,
+    options: &PlanOptions,
+    device: &str,
+) -> Result<Decision, Error> {
+    decide_store(problem, limits, options, device, false)
+}
+
+fn decide_store(
+    problem: &Problem,
+    limits: &DeviceLimits,
+    options: &PlanOptions,
+    device: &str,
+    narrow: bool,
+) -> Result<Decision, Error> {
     problem.validate()?;
     check_elements(problem, limits, device)?;
     check_sizes(problem)?;
@@ -207,11 +237,13 @@ pub fn decide_with(
         group: problem.b_group.filter(|_| problem.reads_factors()).map(|length| length as u32),
     };
     let needed = |store, sliced| vectors::storage_bindings(&traits, store, sliced);
-    let Chosen { kernel, operands, reason, mut notes } = choose::choose(problem, limits, options)?;
+    let Chosen { kernel, operands, reason, mut notes } =
+        choose::choose(problem, limits, options, narrow)?;
+    let quads = kernel.store_width == 4 && kernel.slices.is_none() && kernel::has_quads(problem);
     let (store, kernel, operands) = if !problem.reads_factors() {
         notes.clear();
         (Store::NoProduct, None, Operands::plain(problem))
-    } else if problem.c.size() < 4 {
+    } else if problem.c.size() < 4 && !(narrow && quads) {
         notes.push(format!(
             "{} output is packed by a second pass that owns whole 32-bit words",
             problem.c
@@ -252,7 +284,12 @@ pub fn decide_with(
     } else {
         0
     };
-    let scalar_kernel = kernel.as_ref().and_then(|k| k.scalar_fallback(options.kernel));
+    // One with narrower stores cannot store elements that share words.
+    let stores_quads = store == Store::Fused && problem.c.size() < 4;
+    let scalar_kernel = kernel
+        .as_ref()
+        .filter(|_| !stores_quads)
+        .and_then(|kernel| kernel.scalar_fallback(options.kernel));
     let copy_bytes = [operands.a, operands.b]
         .iter()
         .filter_map(|reads| Some(reads.element.bytes_for(reads.copy?.len) as u64))

@@ -294,6 +294,52 @@ fn store_c(batch: u32, row: u32, col: u32, acc: vec4<Acc>) {
 
 ";
 
+/// The same for elements that share words: four of 16 bits are a pair of words, four of 8 bits a word.
+pub(super) fn store_narrow(output: ElementType) -> String {
+    let (decoded, encoded) = if output.size() == 2 {
+        (
+            "decode(words.x & 0xffffu), decode(words.x >> 16u),\n            \
+             decode(words.y & 0xffffu), decode(words.y >> 16u)",
+            "vec2<u32>(x | (y << 16u), z | (w << 16u))",
+        )
+    } else {
+        (
+            "decode(words & 0xffu), decode((words >> 8u) & 0xffu),\n            \
+             decode((words >> 16u) & 0xffu), decode(words >> 24u)",
+            "(x & 0xffu) | ((y & 0xffu) << 8u) | ((z & 0xffu) << 16u) | (w << 24u)",
+        )
+    };
+    format!(
+        "
+fn store_c(batch: u32, row: u32, col: u32, acc: vec4<Acc>) {{
+    let i = (p.c_base + batch * p.c_batch + row * p.c_row + col) / 4u;
+    var old = vec4<Scalar>();
+    if (HAS_BETA) {{
+        let words = c_data[i];
+        old = vec4<Scalar>(
+            {decoded});
+    }}
+    let x = encode(finish(acc.x, old.x, batch, row, col));
+    let y = encode(finish(acc.y, old.y, batch, row, col + 1u));
+    let z = encode(finish(acc.z, old.z, batch, row, col + 2u));
+    let w = encode(finish(acc.w, old.w, batch, row, col + 3u));
+    c_data[i] = {encoded};
+}}
+
+"
+    )
+}
+
+/// What C's binding is an array of, where stores write `width` elements.
+pub(super) fn storage_of_c(output: ElementType, width: u32) -> &'static str {
+    match (output.size(), width) {
+        (1, _) => "u32",
+        (2, _) => "vec2<u32>",
+        (_, 4) => "vec4<Scalar>",
+        _ => "Scalar",
+    }
+}
+
 /// Stores a raw sum, row-major without gaps, for another pass.
 pub(super) const STORE_SUM: &str = "\
 fn store_c(batch: u32, row: u32, col: u32, acc: Acc) {

@@ -122,7 +122,7 @@ fn opening(text: &mut String, kernel: &Kernel, sides: &[Side; 2]) -> fmt::Result
         writeln!(text, "var<workgroup> tile_{name}: array<vec4<f16>, {vectors}>;")?;
     }
     if !kernel.stores_directly() && !kernel.sums_in_f16() {
-        writeln!(text, "var<workgroup> stage: array<f32, {}>;", kernel.threads() / 32 * 256)?;
+        writeln!(text, "var<workgroup> stage: array<vec4<f32>, {}>;", kernel.threads() / 32 * 64)?;
     }
     text.push_str(HELPERS);
     text.push_str(match sides[1].element {

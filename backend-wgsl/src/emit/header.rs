@@ -153,20 +153,16 @@ pub(super) fn multiply(kernel: &Kernel, traits: &Traits, fused: bool, access: Ac
     });
     text.push_str(&format!("@group(0) @binding(0) var<storage, {input}> a_data: array<{a}>;\n"));
     text.push_str(&format!("@group(0) @binding(1) var<storage, {input}> b_data: array<{b}>;\n"));
-    let vector = |element: &str| match kernel.store_width {
-        4 => format!("vec4<{element}>"),
-        _ => element.to_owned(),
-    };
     if fused {
         text.push_str(&format!(
             "@group(0) @binding(2) var<storage, read_write> c_data: array<{}>;\n\
              @group(0) @binding(3) var<storage, {input}> bias: array<Scalar>;\n",
-            vector("Scalar")
+            access::storage_of_c(traits.output, kernel.store_width)
         ));
     } else {
         text.push_str(&format!(
             "@group(0) @binding(2) var<storage, read_write> sums: array<{}>;\n",
-            vector("Acc")
+            if kernel.store_width == 4 { "vec4<Acc>" } else { "Acc" }
         ));
     }
     text.push_str(&scales(traits, Stage::Multiply { fused }, access));

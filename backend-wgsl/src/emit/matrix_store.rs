@@ -1,15 +1,15 @@
 //! From matrix units to memory.
 //!
 //! f32 sums go straight from the matrices to memory where nothing happens to them on the way and no block is
-//! cut by an edge. Elsewhere each subgroup passes one 16×16 matrix after the other through workgroup
-//! memory of its own to `store_c`.
-//!
-//! f16 sums always have to become f32, which cooperative matrices cannot in WGSL. They pass through the
-//! tile of A, which nobody reads any more, in rows of as many matrices as it holds:
+//! cut by an edge. Elsewhere each subgroup passes its sums through a part of workgroup memory of its own to
+//! `store_c`, in rows of as many 16×16 matrices as there is room for:
 //!
 //! ```text
-//! tile_a[own + line · PITCH + col/4]     16 lines of 16·count columns, two vectors of padding
+//! stage[own + line · PITCH + col/4]     16 lines of 16·count columns, in vectors of four
 //! ```
+//!
+//! f32 sums have room for one matrix. f16 sums always have to become f32, which cooperative matrices
+//! cannot in WGSL; theirs is the tile of A, which nobody reads any more, with two vectors of padding.
 
 use core::fmt::{self, Write as _};
 
@@ -17,13 +17,7 @@ use crate::decide::Kernel;
 
 /// The sums of every subgroup to C, or to where raw sums go.
 pub(super) fn store(text: &mut String, kernel: &Kernel, fused: bool) -> fmt::Result {
-    if kernel.stores_directly() {
-        directly(text, kernel, fused)
-    } else if kernel.sums_in_f16() {
-        through_tile(text, kernel)
-    } else {
-        one_by_one(text, kernel)
-    }
+    if kernel.stores_directly() { directly(text, kernel, fused) } else { staged(text, kernel) }
 }
 
 /// Matrices straight to memory, row-major: raw sums, or C where nothing happens to them.
@@ -59,39 +53,14 @@ fn directly(text: &mut String, kernel: &Kernel, fused: bool) -> fmt::Result {
     Ok(())
 }
 
-/// f32 matrices to `store_c` through workgroup memory, one of each subgroup at a time.
-fn one_by_one(text: &mut String, kernel: &Kernel) -> fmt::Result {
-    let [rows, cols] = kernel.fragments();
-    writeln!(
-        text,
-        "    let lane = tid % 32u;\n    let own = tid / 32u * 256u;\n    let sixteen = 16u;"
-    )?;
-    for i in 0..rows {
-        for j in 0..cols {
-            writeln!(
-                text,
-                "    workgroupBarrier();\n    \
-                 coopStoreT(c_{i}_{j}, &stage[own], sixteen);\n    \
-                 workgroupBarrier();\n    \
-                 for (var e = lane; e < 256u; e += 32u) {{\n        \
-                 let row = at.row0 + sub_row + {}u + e / 16u;\n        \
-                 let col = at.col0 + sub_col + {}u + e % 16u;\n        \
-                 if (row < p.m && col < p.n) {{\n            \
-                 store_c(wg.z, row, col, stage[own + e]);\n        }}\n    }}",
-                i * 16,
-                j * 16
-            )?;
-        }
-    }
-    Ok(())
-}
-
-/// f16 matrices to `store_c` through the tile of A, a row of them of each subgroup at a time.
-fn through_tile(text: &mut String, kernel: &Kernel) -> fmt::Result {
+/// Matrices to `store_c` through workgroup memory, a row of some of them of each subgroup at a time.
+fn staged(text: &mut String, kernel: &Kernel) -> fmt::Result {
     let [rows, cols] = kernel.fragments();
     let count = kernel.staged_matrices();
-    // In vectors of four.
-    let pitch = count * 4 + 2;
+    // A line's vectors of four, and from one line to the next.
+    let vectors = count * 4;
+    let (stage, pitch) =
+        if kernel.sums_in_f16() { ("tile_a", vectors + 2) } else { ("stage", vectors) };
     writeln!(
         text,
         "    let lane = tid % 32u;\n    let own = tid / 32u * {}u;\n    let pitch = {pitch}u;",
@@ -104,17 +73,15 @@ fn through_tile(text: &mut String, kernel: &Kernel) -> fmt::Result {
         for first in (0..cols).step_by(count as usize) {
             writeln!(text, "    workgroupBarrier();")?;
             for j in 0..count {
-                writeln!(text, "    coopStoreT(c_{i}_{}, &tile_a[to_{j}], pitch);", first + j)?;
+                writeln!(text, "    coopStoreT(c_{i}_{}, &{stage}[to_{j}], pitch);", first + j)?;
             }
-            // Vectors of a line.
-            let vectors = count * 4;
             writeln!(
                 text,
                 "    workgroupBarrier();\n    \
                  for (var e = lane; e < {}u; e += 32u) {{\n        \
                  let row = at.row0 + sub_row + {}u + e / {vectors}u;\n        \
                  let col = at.col0 + sub_col + {}u + e % {vectors}u * 4u;\n        \
-                 let four = vec4<f32>(tile_a[own + e / {vectors}u * pitch + e % {vectors}u]);",
+                 let four = vec4<f32>({stage}[own + e / {vectors}u * pitch + e % {vectors}u]);",
                 16 * vectors,
                 i * 16,
                 first * 16

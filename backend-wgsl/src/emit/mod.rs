@@ -58,16 +58,17 @@ pub fn multiply(kernel: &Kernel, traits: &Traits, store: Store, access: Access) 
     }
     let vectors = kernel.store_width == 4;
     if !kernel.stores_directly() {
-        if fused {
+        let store = if fused && traits.output.size() < 4 {
             text.push_str(&epilogue(traits));
-        }
-        let store = match (fused, vectors) {
-            (true, false) => access::STORE_FUSED,
-            (true, true) => access::STORE_FUSED_VECTOR,
-            (false, false) => access::STORE_SUM,
-            (false, true) => access::STORE_SUM_VECTOR,
+            text.push_str(codec(traits.output));
+            access::store_narrow(traits.output)
+        } else if fused {
+            text.push_str(&epilogue(traits));
+            if vectors { access::STORE_FUSED_VECTOR } else { access::STORE_FUSED }.to_owned()
+        } else {
+            if vectors { access::STORE_SUM_VECTOR } else { access::STORE_SUM }.to_owned()
         };
-        text.push_str(&access::with_sizes(store, kernel.sizes));
+        text.push_str(&access::with_sizes(&store, kernel.sizes));
     }
     text.push_str(&match kernel.body {
         Body::Naive => include_str!("../../shaders/1_naive.wgsl").to_owned(),

@@ -208,14 +208,23 @@ fn across(
             parts / 2
         )?;
         writeln!(text, "    if (group == 0u) {{")?;
-        for (e, lane) in ["x", "y", "z", "w"].into_iter().enumerate() {
-            let (few_line, line) = (format!("{r}u"), format!("line + {e}u"));
-            let (row, col) = place(skinny, &few_line, &line);
+        let few_line = format!("{r}u");
+        if kernel.store_width == 4 {
             writeln!(
                 text,
-                "        if ({line} < p.{size}) {{\n            \
-                 store_c(wg.z, {row}, {col}, part[tid].{lane});\n        }}"
+                "        if (line < p.{size}) {{\n            \
+                 store_c(wg.z, {few_line}, line, part[tid]);\n        }}"
             )?;
+        } else {
+            for (e, lane) in ["x", "y", "z", "w"].into_iter().enumerate() {
+                let line = format!("line + {e}u");
+                let (row, col) = place(skinny, &few_line, &line);
+                writeln!(
+                    text,
+                    "        if ({line} < p.{size}) {{\n            \
+                     store_c(wg.z, {row}, {col}, part[tid].{lane});\n        }}"
+                )?;
+            }
         }
         writeln!(text, "    }}")?;
     }
