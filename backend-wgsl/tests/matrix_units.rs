@@ -140,35 +140,42 @@ fn weights_are_exact_on_matrix_units() {
     }
 }
 
-/// On a device that has both, sums are f32 unless the caller allows f16; where the device has none in f16,
-/// allowing them changes nothing.
+/// On a device that has both, sums are f32 unless the caller allows f16 and the model expects them to be
+/// faster; where the device has none in f16, allowing them changes nothing, and where it has nothing else,
+/// they are taken for every size.
 #[test]
 fn sums_are_f16_only_where_they_are_asked_for() {
     let limits =
         wgpu::Limits { max_compute_workgroup_storage_size: 49152, ..wgpu::Limits::defaults() };
     let mut limits = DeviceLimits::from_limits(&limits, wgpu::Features::SHADER_F16, false);
-    (limits.cooperative, limits.subgroup_lanes, limits.tuning) = (true, 32, Tuning::HOPPER);
-    for (listed, allowed, expected) in [
-        (true, false, ElementType::F32),
-        (true, true, ElementType::F16),
-        (false, true, ElementType::F32),
-    ] {
-        limits.cooperative_f16 = listed;
-        for [m, n, k] in [[4096; 3], [64, 4096, 4096], [1000, 1000, 1000], [64, 64, 262_144]] {
-            for output in [ElementType::F32, ElementType::F16] {
-                let problem = Problem::new(m, n, k).elements(ElementType::F16, output);
-                let options = PlanOptions::default().f16_sums(allowed);
-                let decision = decide_with(&problem, &limits, &options, "a device").expect("plans");
-                let kernel = decision.kernel.expect("a product");
-                assert_eq!(kernel.body, Body::Cooperative);
-                let sums = kernel.config.expect("policies").compute.accumulator;
-                assert_eq!(sums, expected, "{m}x{n}x{k}, listed {listed}, allowed {allowed}");
-                assert_eq!(kernel.name.contains("f16-sums"), expected == ElementType::F16);
-            }
+    (limits.subgroup_lanes, limits.tuning) = (32, Tuning::HOPPER);
+    let sums = |limits: &DeviceLimits, [m, n, k]: [usize; 3], output, allowed| {
+        let problem = Problem::new(m, n, k).elements(ElementType::F16, output);
+        let options = PlanOptions::default().f16_sums(allowed);
+        let decision = decide_with(&problem, limits, &options, "a device").expect("plans");
+        let kernel = decision.kernel.expect("a product");
+        let sums = kernel.config.expect("policies").compute.accumulator;
+        assert_eq!(kernel.name.contains("f16-sums"), sums == ElementType::F16);
+        (kernel.body, sums)
+    };
+    use ElementType::{F16, F32};
+    let units = |sums| (Body::Cooperative, sums);
+    for output in [F32, F16] {
+        for shape in [[4096; 3], [2048; 3], [64, 4096, 4096], [64, 64, 262_144]] {
+            let large = shape == [4096; 3];
+            (limits.cooperative, limits.cooperative_f16) = (true, true);
+            assert_eq!(sums(&limits, shape, output, false), units(F32), "{shape:?}");
+            let faster = if large { F16 } else { F32 };
+            assert_eq!(sums(&limits, shape, output, true), units(faster), "{shape:?}");
+            limits.cooperative_f16 = false;
+            assert_eq!(sums(&limits, shape, output, true), units(F32), "{shape:?}");
+            (limits.cooperative, limits.cooperative_f16) = (false, true);
+            assert_eq!(sums(&limits, shape, output, true), units(F16), "{shape:?}");
+            assert_ne!(sums(&limits, shape, output, false).0, Body::Cooperative, "{shape:?}");
         }
     }
+    limits.cooperative = true;
     // Other types have no such sums.
-    limits.cooperative_f16 = true;
     for element in [ElementType::F32, ElementType::BF16, ElementType::I8] {
         let problem = Problem::new(512, 512, 512).elements(element, element.accumulator());
         let [without, with] = [false, true].map(|allowed| {

@@ -114,24 +114,25 @@ pub fn cooperative_blocks() -> [BlockRow; 7] {
     ]
 }
 
-/// The same for sums in f16, which are taken where the caller allows them.
+/// The same for sums in f16, which are taken where the caller allows them and the model expects them to be
+/// faster: half the registers leave room for larger blocks.
 #[must_use]
 pub fn cooperative_f16_blocks() -> [BlockRow; 6] {
     [
         BlockRow::new::<RegisterPrefetch<256, 256, 32>, CooperativeMatrixF16<128, 64>>(
-            1, 7.6, 1.0, 2.0,
-        ),
-        BlockRow::new::<RegisterPrefetch<128, 256, 32>, CooperativeMatrixF16<64, 64>>(
-            1, 6.9, 1.0, 2.0,
+            1, 8.4, 1.0, 2.0,
         ),
         BlockRow::new::<RegisterPrefetch<128, 128, 32>, CooperativeMatrixF16<64, 64>>(
-            2, 7.0, 0.65, 5.0,
+            2, 6.6, 0.65, 5.0,
+        ),
+        BlockRow::new::<RegisterPrefetch<128, 256, 32>, CooperativeMatrixF16<64, 64>>(
+            1, 6.3, 1.0, 2.0,
         ),
         BlockRow::new::<RegisterPrefetch<64, 128, 64>, CooperativeMatrixF16<32, 32>>(
-            1, 3.3, 1.0, 0.5,
+            1, 3.0, 1.0, 0.5,
         ),
         BlockRow::new::<RegisterPrefetch<64, 64, 64>, CooperativeMatrixF16<32, 32>>(
-            2, 3.5, 0.6, 2.0,
+            2, 3.2, 0.6, 2.0,
         ),
         BlockRow::new::<RegisterPrefetch<16, 128, 64>, CooperativeMatrixF16<16, 32>>(
             2, 1.0, 0.6, 2.0,
@@ -176,11 +177,16 @@ pub(super) fn automatic(problem: &Problem, limits: &DeviceLimits, f16_sums: bool
         }
         picks.push(best(problem, limits, &integer_blocks()));
     } else {
-        if matrix_units && f16_sums {
-            picks.push(best(problem, limits, &cooperative_f16_blocks()));
-        }
-        if matrix_units && limits.cooperative {
-            picks.push(best(problem, limits, &cooperative_blocks()));
+        if matrix_units {
+            // Of two that are as fast the first is taken, which is the one with f32 sums.
+            let mut rows = Vec::new();
+            if limits.cooperative {
+                rows.extend(cooperative_blocks());
+            }
+            if f16_sums {
+                rows.extend(cooperative_f16_blocks());
+            }
+            picks.push(best(problem, limits, &rows));
         }
         picks.push(best(problem, limits, &float_blocks()));
     }

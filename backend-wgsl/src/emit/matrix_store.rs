@@ -75,33 +75,27 @@ fn staged(text: &mut String, kernel: &Kernel) -> fmt::Result {
             for j in 0..count {
                 writeln!(text, "    coopStoreT(c_{i}_{}, &{stage}[to_{j}], pitch);", first + j)?;
             }
+            writeln!(text, "    workgroupBarrier();")?;
+            // Threads side by side store neighbours: four each, or where C does not allow that one.
+            let each = kernel.store_width;
+            let line = count * 16 / each;
+            let (from, value) = if each == 4 {
+                (format!("e % {line}u"), String::from("four"))
+            } else {
+                (format!("e % {line}u / 4u"), format!("four[e % {line}u % 4u]"))
+            };
             writeln!(
                 text,
-                "    workgroupBarrier();\n    \
-                 for (var e = lane; e < {}u; e += 32u) {{\n        \
-                 let row = at.row0 + sub_row + {}u + e / {vectors}u;\n        \
-                 let col = at.col0 + sub_col + {}u + e % {vectors}u * 4u;\n        \
-                 let four = vec4<f32>({stage}[own + e / {vectors}u * pitch + e % {vectors}u]);",
-                16 * vectors,
+                "    for (var e = lane; e < {}u; e += 32u) {{\n        \
+                 let row = at.row0 + sub_row + {}u + e / {line}u;\n        \
+                 let col = at.col0 + sub_col + {}u + e % {line}u * {each}u;\n        \
+                 let four = vec4<f32>({stage}[own + e / {line}u * pitch + {from}]);\n        \
+                 if (row < p.m && col < p.n) {{\n            \
+                 store_c(wg.z, row, col, {value});\n        }}\n    }}",
+                16 * line,
                 i * 16,
                 first * 16
             )?;
-            if kernel.store_width == 4 {
-                writeln!(
-                    text,
-                    "        if (row < p.m && col < p.n) {{\n            \
-                     store_c(wg.z, row, col, four);\n        }}"
-                )?;
-            } else {
-                for lane in 0..4 {
-                    writeln!(
-                        text,
-                        "        if (row < p.m && col + {lane}u < p.n) {{\n            \
-                         store_c(wg.z, row, col + {lane}u, four[{lane}]);\n        }}"
-                    )?;
-                }
-            }
-            writeln!(text, "    }}")?;
         }
     }
     Ok(())
