@@ -164,8 +164,7 @@ impl Wgsl {
         if options.kernel == KernelChoice::Auto
             && options.k_slices.is_none()
             && options.copies.is_none()
-            && !options.f16_sums
-            && let Some((remembered, reason)) = self.remembered(problem)
+            && let Some((remembered, reason)) = self.remembered(problem, options.f16_sums)
         {
             // A kernel that suited another problem of the class may not suit this one.
             match self.plan_untuned(problem, &remembered) {

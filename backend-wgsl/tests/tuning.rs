@@ -23,7 +23,7 @@ fn quick() -> TuneOptions {
 
 /// The candidates with these names.
 fn some(problem: &Problem, names: &[&str]) -> Vec<candidates::Candidate> {
-    candidates::candidates(problem)
+    candidates::candidates(problem, false)
         .into_iter()
         .filter(|candidate| names.contains(&candidate.name.as_str()))
         .collect()

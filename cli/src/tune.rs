@@ -60,6 +60,10 @@ pub(crate) struct Arguments {
     #[arg(long)]
     wrapping: bool,
 
+    /// Let products of f16 be summed in f16; what is fastest then is remembered for runs with --f16-sums
+    #[arg(long)]
+    f16_sums: bool,
+
     /// A is stored transposed, K×M
     #[arg(long)]
     trans_a: bool,

@@ -244,7 +244,9 @@ fn compose(
     if nothing && build.kernel != KernelChoice::Auto {
         return None;
     }
+    let written_out = adapter.has_ways(&build.kernel) || build.kernel == KernelChoice::Auto;
     let route = match index % 10 {
+        1 | 6 if written_out && !nothing => Route::Specialised,
         3 => Route::Packed,
         5 => Route::Pieces,
         7 if build.kernel == KernelChoice::Auto => Route::Host,

@@ -55,6 +55,9 @@ pub enum Route {
     Pieces,
     /// The one-shot function, on a device whose memory budget makes it stream the product.
     Streamed,
+    /// A plan on device tensors, on a device that writes sizes and strides into the text of kernels as
+    /// others do for large products only.
+    Specialised,
 }
 
 impl Route {
@@ -67,13 +70,14 @@ impl Route {
             Self::Host => "host",
             Self::Pieces => "pieces",
             Self::Streamed => "streamed",
+            Self::Specialised => "specialised",
         }
     }
 
     /// Whether the product is one of tensors on the device, by a plan of the caller's.
     #[must_use]
     pub const fn is_planned(self) -> bool {
-        matches!(self, Self::Device | Self::Packed | Self::Pieces)
+        matches!(self, Self::Device | Self::Packed | Self::Pieces | Self::Specialised)
     }
 
     /// Whether a device of its own makes pieces of the product.

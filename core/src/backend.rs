@@ -86,6 +86,9 @@ pub struct PlanSummary {
     pub k_tile_size: usize,
     /// Elements of A a load fetches.
     pub load_width: usize,
+    /// Whether products of f16 are summed in f16, which [`PlanOptions::f16_sums`] allows and a kernel that
+    /// was asked for by its policies may do.
+    pub f16_sums: bool,
     /// Bytes of workgroup memory a workgroup uses.
     pub workgroup_bytes: usize,
     /// Bytes of device memory the plan holds besides the operands.
@@ -107,6 +110,7 @@ impl PlanSummary {
             thread_tile: [0; 2],
             k_tile_size: 0,
             load_width: 1,
+            f16_sums: false,
             workgroup_bytes: 0,
             scratch_bytes: 0,
         }

@@ -389,6 +389,7 @@ fn summarise(
     summary.thread_tile = kernel.thread.map(|x| x as usize);
     summary.k_tile_size = kernel.k_tile as usize;
     summary.load_width = kernel.a.width as usize;
+    summary.f16_sums = kernel.sums_in_f16();
     summary.workgroup_bytes = kernel.workgroup_bytes();
     summary.scratch_bytes = scratch_bytes;
     summary

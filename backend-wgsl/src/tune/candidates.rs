@@ -3,7 +3,9 @@
 use lapidary_core::policy::Staging;
 use lapidary_core::{ElementType, KernelChoice, PlanOptions, Problem};
 
-use crate::decide::{BlockRow, cooperative_blocks, dot4_blocks, float_blocks, integer_blocks};
+use crate::decide::{
+    BlockRow, cooperative_blocks, cooperative_f16_blocks, dot4_blocks, float_blocks, integer_blocks,
+};
 
 /// Blocks of C from which a device is full without slices of K.
 const FULL: usize = 512;
@@ -44,17 +46,18 @@ impl Candidate {
     }
 }
 
-/// Every candidate for a problem, the backend's own choice first.
+/// Every candidate for a problem, the backend's own choice first; `f16_sums` says whether products of f16
+/// may be summed in f16.
 ///
 /// Which of them the device can run is for a plan to say.
 #[must_use]
-pub fn candidates(problem: &Problem) -> Vec<Candidate> {
-    let mut all = vec![PlanOptions::default()];
+pub fn candidates(problem: &Problem, f16_sums: bool) -> Vec<Candidate> {
+    let mut all = vec![PlanOptions::default().f16_sums(f16_sums)];
     if problem.m.min(problem.n) <= SKINNY {
         let skinny = PlanOptions::kernel(KernelChoice::Skinny);
         all.extend(slice_counts(problem.k, 1).map(|slices| skinny.clone().k_slices(slices)));
     }
-    for row in blocks(problem) {
+    for row in blocks(problem, f16_sums) {
         let tile = &row.config.tile;
         let (rows, cols) =
             (problem.m.div_ceil(tile.block_tile_m), problem.n.div_ceil(tile.block_tile_n));
@@ -89,7 +92,7 @@ pub fn candidates(problem: &Problem) -> Vec<Candidate> {
 }
 
 /// The blocks for a problem's element types.
-fn blocks(problem: &Problem) -> Vec<BlockRow> {
+fn blocks(problem: &Problem, f16_sums: bool) -> Vec<BlockRow> {
     if problem.b == ElementType::I4 && problem.accumulator() == ElementType::I32 {
         return integer_blocks().to_vec();
     }
@@ -99,6 +102,9 @@ fn blocks(problem: &Problem) -> Vec<BlockRow> {
     let mut rows = float_blocks().to_vec();
     if problem.a == ElementType::F16 && problem.b_group.is_none() {
         rows.extend(cooperative_blocks());
+        if f16_sums {
+            rows.extend(cooperative_f16_blocks());
+        }
     }
     rows
 }
@@ -117,7 +123,7 @@ mod tests {
     fn names_are_distinct_and_the_default_is_first() {
         for element in [ElementType::F32, ElementType::F16, ElementType::I8] {
             let problem = Problem::new(64, 64, 64).elements(element, element.accumulator());
-            let all = candidates(&problem);
+            let all = candidates(&problem, false);
             assert_eq!(all[0].name, "auto");
             assert!(all.len() > 15, "{element}: {}", all.len());
             assert!(all.iter().any(|candidate| candidate.options.k_slices == Some(1)));
@@ -125,6 +131,18 @@ mod tests {
                 assert!(all[..index].iter().all(|known| known.name != candidate.name));
             }
         }
+    }
+
+    #[test]
+    fn f16_sums_are_candidates_where_they_are_allowed() {
+        let half = Problem::new(512, 512, 512).elements(ElementType::F16, ElementType::F32);
+        let wide = Problem::new(512, 512, 512);
+        let count = |problem: &Problem, allowed| {
+            let all = candidates(problem, allowed);
+            all.iter().filter(|candidate| candidate.name.contains("f16-sums")).count()
+        };
+        assert!(count(&half, true) >= cooperative_f16_blocks().len());
+        assert_eq!([count(&half, false), count(&wide, true), count(&wide, false)], [0; 3]);
     }
 
     #[test]
@@ -139,7 +157,7 @@ mod tests {
     #[test]
     fn few_rows_have_a_kernel_of_their_own_and_many_may_be_copied() {
         let named = |problem: &Problem, part: &str| {
-            candidates(problem).iter().any(|candidate| candidate.name.contains(part))
+            candidates(problem, false).iter().any(|candidate| candidate.name.contains(part))
         };
         let skinny = Problem::new(1, 4096, 4096);
         assert!(named(&skinny, "skinny, 4 slices of K") && !named(&skinny, "copied"));

@@ -6,9 +6,10 @@ use lapidary_core::{Layout, Problem, Shape};
 ///
 /// Sizes are put into classes (see [`size_class`]); element types, the epilogue and, of each operand,
 /// which stride is 1 and how the others are aligned are kept. Two problems of one class may differ
-/// in the last few rows and columns only, or in a stride's length.
+/// in the last few rows and columns only, or in a stride's length. Whether sums may be f16 makes two
+/// classes.
 #[must_use]
-pub fn of(problem: &Problem) -> String {
+pub fn of(problem: &Problem, f16_sums: bool) -> String {
     let [m, n, k, batch] = [problem.m, problem.n, problem.k, problem.batch].map(size_class);
     let a = layout_class(problem.a_layout, problem.a_shape());
     let b = layout_class(problem.b_layout, problem.b_shape());
@@ -21,6 +22,7 @@ pub fn of(problem: &Problem) -> String {
         (problem.row_scale, " row-scale"),
         (problem.col_scale, " col-scale"),
         (problem.block_scales, " block-scales"),
+        (f16_sums, " f16-sums"),
     ] {
         if present {
             epilogue.push_str(name);
@@ -74,6 +76,10 @@ mod tests {
     use super::*;
     use lapidary_core::{Activation, ElementType};
 
+    fn key(problem: &Problem) -> String {
+        of(problem, false)
+    }
+
     #[test]
     fn sizes_fall_into_eight_classes_an_octave() {
         assert_eq!([0, 1, 63, 64].map(size_class), [0, 1, 63, 64]);
@@ -114,8 +120,9 @@ mod tests {
             Problem::new(4096, 4096, 64),
             Problem::new(4096, 4096, 4096).batch(2),
         ];
-        let mut keys: Vec<String> = others.iter().map(of).collect();
-        keys.push(of(&base));
+        let mut keys: Vec<String> = others.iter().map(key).collect();
+        keys.push(key(&base));
+        keys.push(of(&base, true));
         let distinct: std::collections::BTreeSet<_> = keys.iter().collect();
         assert_eq!(distinct.len(), keys.len(), "{keys:#?}");
     }
@@ -123,13 +130,13 @@ mod tests {
     #[test]
     fn what_does_not_change_the_winner_keeps_the_key() {
         // Rows a few more or less; a row stride of the same alignment; other factors that are not 1.
-        assert_eq!(of(&Problem::new(4090, 4096, 4096)), of(&Problem::new(4096, 4096, 4096)));
+        assert_eq!(key(&Problem::new(4090, 4096, 4096)), key(&Problem::new(4096, 4096, 4096)));
         let base = Problem::new(512, 512, 512);
         let longer = base.clone().a_layout(Layout { row_stride: 1024, ..base.a_layout });
-        assert_eq!(of(&longer), of(&base));
-        assert_eq!(of(&base.clone().alpha(2.0)), of(&base.alpha(3.0)));
+        assert_eq!(key(&longer), key(&base));
+        assert_eq!(key(&base.clone().alpha(2.0)), key(&base.alpha(3.0)));
         // The stride of an axis of one element is never used.
         let row = Problem::new(1, 512, 512);
-        assert_eq!(of(&row.clone().a_layout(Layout { row_stride: 7, ..row.a_layout })), of(&row));
+        assert_eq!(key(&row.clone().a_layout(Layout { row_stride: 7, ..row.a_layout })), key(&row));
     }
 }

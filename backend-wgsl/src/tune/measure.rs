@@ -34,7 +34,7 @@ impl Wgsl {
     /// [`Backend::plan`]'s if the problem cannot be planned at all, [`Error::OutOfMemory`] if its
     /// operands do not fit, and [`Error::DeviceLost`].
     pub fn tune(&self, problem: &Problem, options: &TuneOptions) -> Result<TuneReport, Error> {
-        self.tune_among(problem, options, &candidates(problem))
+        self.tune_among(problem, options, &candidates(problem, options.f16_sums))
     }
 
     /// As [`Wgsl::tune`], for a choice of candidates.
@@ -79,7 +79,7 @@ impl Wgsl {
         }
         let device_clock = self.time_all(&mut runners, &data, options, &mut measured)?;
         let winner = fastest(&measured);
-        let key = key::of(problem);
+        let key = key::of(problem, options.f16_sums);
         let stored = winner.zip(self.inner.tune_cache.as_ref()).map(|(index, cache)| {
             let seconds = match measured[index].outcome {
                 Outcome::Timed { seconds, .. } => seconds,
@@ -160,10 +160,15 @@ impl Wgsl {
     }
 
     /// The remembered choice for a problem, and a sentence about it.
-    pub(crate) fn remembered(&self, problem: &Problem) -> Option<(PlanOptions, String)> {
+    pub(crate) fn remembered(
+        &self,
+        problem: &Problem,
+        f16_sums: bool,
+    ) -> Option<(PlanOptions, String)> {
         let cache = self.inner.tune_cache.as_ref()?;
-        let winner = cache.find(&self.identity(), &key::of(problem))?;
-        let candidate = candidates(problem).into_iter().find(|c| c.name == winner.candidate)?;
+        let winner = cache.find(&self.identity(), &key::of(problem, f16_sums))?;
+        let mut candidates = candidates(problem, f16_sums).into_iter();
+        let candidate = candidates.find(|candidate| candidate.name == winner.candidate)?;
         let reason = format!("the fastest of {} measured on this device", winner.compared);
         Some((candidate.options, reason))
     }

@@ -32,11 +32,21 @@ pub struct TuneOptions {
     /// How many times slower than the fastest so far a candidate's first run may be; above, it is not
     /// timed any further. The default is 8.
     pub give_up: f64,
+    /// Whether products of f16 may be summed in f16; what is fastest then is remembered for plans that
+    /// [allow it](lapidary_core::PlanOptions::f16_sums), apart from what is fastest without. The default
+    /// is that they may not.
+    pub f16_sums: bool,
 }
 
 impl Default for TuneOptions {
     fn default() -> Self {
-        Self { runs: 20, warm_up: Duration::from_millis(250), sample: 256, give_up: 8.0 }
+        Self {
+            runs: 20,
+            warm_up: Duration::from_millis(250),
+            sample: 256,
+            give_up: 8.0,
+            f16_sums: false,
+        }
     }
 }
 
@@ -52,6 +62,13 @@ impl TuneOptions {
     #[must_use]
     pub fn warm_up(mut self, warm_up: Duration) -> Self {
         self.warm_up = warm_up;
+        self
+    }
+
+    /// Sets whether products of f16 may be summed in f16.
+    #[must_use]
+    pub fn f16_sums(mut self, allowed: bool) -> Self {
+        self.f16_sums = allowed;
         self
     }
 }

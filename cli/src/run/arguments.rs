@@ -83,6 +83,11 @@ pub(crate) struct Arguments {
     #[arg(long)]
     pub(super) wrapping: bool,
 
+    /// Let products of f16 be summed in f16 where the device has a faster kernel for that; the bound of the
+    /// error grows by 2¹³, and sums past 65,504 become infinite
+    #[arg(long)]
+    pub(super) f16_sums: bool,
+
     /// Use this device: an index or part of a name of `lapidary devices`, or pci:ADDRESS, of the WGSL
     /// backend (the default is LAPIDARY_ADAPTER, then the best); a number of the HIP backend
     #[arg(long, value_name = "DEVICE")]

@@ -152,7 +152,7 @@ impl Chosen {
         operands: &Operands<'_>,
     ) -> Result<Output, Error> {
         let kernel = arguments.step.and_then(|step| KernelChoice::step(step, problem.a));
-        let options = PlanOptions::kernel(kernel.unwrap_or_default());
+        let options = PlanOptions::kernel(kernel.unwrap_or_default()).f16_sums(arguments.f16_sums);
         match &self.device {
             Device::Cpu(device) => multiply_on(device, problem, operands, &options),
             Device::Wgsl(device) => multiply_on(device, problem, operands, &options),

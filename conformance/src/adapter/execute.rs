@@ -25,7 +25,9 @@ const MARGIN: usize = 4;
 pub fn execute_on<B: Backend>(device: &B, job: &Job<'_>) -> Result<Executed, Error> {
     match job.route {
         Route::Host | Route::Streamed => on_host(device, job),
-        Route::Device | Route::Packed | Route::Pieces => on_device(device, job),
+        Route::Device | Route::Packed | Route::Pieces | Route::Specialised => {
+            on_device(device, job)
+        }
     }
 }
 

@@ -24,6 +24,27 @@ pub(super) struct Devices {
     /// With the workgroups of every dispatch in reverse order.
     pub(super) reversed: Option<Wgsl>,
     pub(super) cutting: Option<Cutting>,
+    pub(super) specialised: Option<Specialised>,
+}
+
+/// Devices whose kernels have sizes and strides in their text, whatever the size.
+#[derive(Clone, Debug)]
+pub(super) struct Specialised {
+    natural: Wgsl,
+    reversed: Wgsl,
+}
+
+impl Specialised {
+    /// Opens both like `device`, which `options` have opened, but for that.
+    fn open(device: &Wgsl, options: &WgslOptions) -> Result<Self, Error> {
+        let mut tuning = device.limits().tuning;
+        tuning.specialise_flops = 0.0;
+        let options = options.clone().tuning(tuning);
+        Ok(Self {
+            natural: Wgsl::with_options(&options)?,
+            reversed: Wgsl::with_options(&options.rewrite(ShaderRewrite::new(reverse)))?,
+        })
+    }
 }
 
 /// Devices that cut products into pieces.
@@ -55,35 +76,51 @@ impl Devices {
         let plain = Wgsl::with_options(options)?;
         let reversed = Wgsl::with_options(&options.clone().rewrite(ShaderRewrite::new(reverse)))?;
         let cutting = Some(Cutting::open(&plain, options)?);
-        Ok(Self { plain, reversed: Some(reversed), cutting })
+        let specialised = Some(Specialised::open(&plain, options)?);
+        Ok(Self { plain, reversed: Some(reversed), cutting, specialised })
     }
 
     /// The device as it is and no other.
     pub(super) fn alone(options: &WgslOptions) -> Result<Self, Error> {
-        Ok(Self { plain: Wgsl::with_options(options)?, reversed: None, cutting: None })
+        Ok(Self {
+            plain: Wgsl::with_options(options)?,
+            reversed: None,
+            cutting: None,
+            specialised: None,
+        })
     }
 
     /// The routes that there are devices for.
     pub(super) fn routes(&self) -> &[Route] {
         match self.cutting {
-            Some(_) => &[Route::Device, Route::Packed, Route::Host, Route::Pieces, Route::Streamed],
+            Some(_) => &[
+                Route::Device,
+                Route::Packed,
+                Route::Host,
+                Route::Pieces,
+                Route::Streamed,
+                Route::Specialised,
+            ],
             None => &[Route::Device, Route::Packed, Route::Host],
         }
     }
 
     /// The device of a route.
     pub(super) fn of(&self, route: Route) -> &Wgsl {
-        match (route, &self.cutting) {
-            (Route::Pieces, Some(cutting)) => &cutting.pieces,
-            (Route::Streamed, Some(cutting)) => &cutting.streamed,
+        match (route, &self.cutting, &self.specialised) {
+            (Route::Pieces, Some(cutting), _) => &cutting.pieces,
+            (Route::Streamed, Some(cutting), _) => &cutting.streamed,
+            (Route::Specialised, _, Some(specialised)) => &specialised.natural,
             _ => &self.plain,
         }
     }
 
     pub(super) fn execute(&self, job: &Job<'_>) -> Result<Executed, Error> {
-        match (&self.reversed, job.order) {
-            (Some(reversed), Order::Reversed) => execute_on(reversed, job),
-            _ => execute_on(self.of(job.route), job),
-        }
+        let device = match (job.order, job.route, &self.specialised) {
+            (Order::Reversed, Route::Specialised, Some(specialised)) => Some(&specialised.reversed),
+            (Order::Reversed, ..) => self.reversed.as_ref(),
+            _ => None,
+        };
+        execute_on(device.unwrap_or_else(|| self.of(job.route)), job)
     }
 }
