@@ -1,7 +1,61 @@
 //! Whether a product of small integers comes out exact in floats, whatever the order of its sums.
 
 use lapidary_core::oracle::Reference;
+use lapidary_core::testing::{Case, Values};
 use lapidary_core::{Activation, ElementType, Problem};
+
+/// Largest sum of products of integers, each times its scales, that is exact in `sums`: a float of unit
+/// roundoff u holds integers up to 1 / u. A scale from ½ to 2 makes a number four times as large as the
+/// step that it is a multiple of.
+fn largest_sum(problem: &Problem, sums: ElementType) -> f64 {
+    let scaled = [problem.b_group.is_some(), problem.block_scales, problem.block_scales];
+    let spread = scaled.iter().filter(|&&scaled| scaled).fold(1.0, |spread, _| 4.0 * spread);
+    1.0 / sums.unit_roundoff() / spread
+}
+
+/// Integers up to `at_most` in magnitude, or up to a smaller number with which any sums of products are
+/// exact in a narrower type; none if K is too long for sums of ones.
+pub(super) fn small_integers(
+    problem: &Problem,
+    at_most: i32,
+    sums: Option<ElementType>,
+) -> Option<Values> {
+    let fits = |max: i32| match sums {
+        Some(sums) => problem.k as f64 * f64::from(max * max) <= largest_sum(problem, sums),
+        None => true,
+    };
+    (1..=at_most).rev().find(|&max| fits(max)).map(Values::SmallIntegers)
+}
+
+/// The longest K with which sums of ones are exact in `sums`, no longer than the problem's.
+pub(super) fn longest(problem: &Problem, sums: Option<ElementType>) -> usize {
+    sums.map_or(problem.k, |sums| problem.k.min(largest_sum(problem, sums) as usize))
+}
+
+/// Where K is too long for sums of ones in a narrower type, makes all of A zero but one element of each
+/// so many along K that they are few enough, and says whether it did. Which are left differs from row to
+/// row; the last of all is among them in the first row.
+pub(super) fn thin(case: &mut Case, sums: Option<ElementType>) -> bool {
+    let k = case.problem.k;
+    let most = sums.map_or(f64::INFINITY, |sums| largest_sum(&case.problem, sums));
+    let apart = (k as f64 / most).ceil() as usize;
+    if apart <= 1 || !case.problem.reads_factors() || !case.problem.accumulator().is_float() {
+        return false;
+    }
+    case.a.map(
+        |_, row, col, value| {
+            if (k - 1 - col + row).is_multiple_of(apart) { value } else { 0.0 }
+        },
+    );
+    true
+}
+
+/// Whether the sums of products of integers are exact in the type that they are summed in.
+pub(super) fn sums_exactly(problem: &Problem, reference: &Reference) -> bool {
+    let largest = reference.product_gauges().fold(0.0f64, f64::max);
+    problem.accumulator() == ElementType::I32
+        || largest <= largest_sum(problem, reference.sum_type())
+}
 
 /// Whether nothing rounds before the conversion to the output type.
 ///
@@ -12,6 +66,8 @@ use lapidary_core::{Activation, ElementType, Problem};
 ///
 /// Intermediate results are below the largest gauge over the product of the smallest scales, as a scale
 /// may make the result smaller than what it is applied to.
+///
+/// So it is with the sums of products alone, in the type that they are summed in.
 pub(super) fn is_exact(problem: &Problem, reference: &Reference) -> bool {
     let arithmetic = match problem.accumulator() {
         _ if problem.c == ElementType::I32 => return true,
@@ -40,6 +96,7 @@ pub(super) fn is_exact(problem: &Problem, reference: &Reference) -> bool {
     largest <= arithmetic.max_finite()
         && step >= arithmetic.min_normal()
         && largest <= step / arithmetic.unit_roundoff()
+        && sums_exactly(problem, reference)
 }
 
 /// Whether the exact sum of integers is all that becomes a float, rounded once: whatever the integers,

@@ -45,7 +45,7 @@ pub struct Metrics {
     pub elements: u64,
     /// Of these, how many equal the oracle's value rounded once.
     pub exact_elements: u64,
-    /// Largest error in units of u·Σ|a||b| on random data, what the output's own rounding explains
+    /// Largest error in units of u·Σ|a||b| on random data, u that of the type of the sums, what the output's own rounding explains
     /// left out.
     pub units: Extreme,
     /// Largest distance from the oracle's rounded value in units of the output's last place, on random
@@ -166,11 +166,7 @@ impl Metrics {
         found: &AnyMatrixRef<'_>,
         spec: &Spec,
     ) {
-        let arithmetic = match problem.accumulator() {
-            ElementType::I32 => ElementType::F32,
-            float => float,
-        };
-        let u = arithmetic.unit_roundoff();
+        let u = reference.sum_type().unit_roundoff();
         let output = problem.c;
         // The error of an activation's evaluation is no error of the sum.
         let plain = matches!(problem.activation, Activation::None | Activation::Relu);

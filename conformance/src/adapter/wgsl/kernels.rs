@@ -70,6 +70,15 @@ pub(super) fn names(elements: &[ElementType], limits: &DeviceLimits) -> Vec<Stri
     names
 }
 
+/// The type that products are summed in, if narrower than the accumulator of their types.
+pub(super) fn sum_type(kernel: &KernelChoice) -> Option<ElementType> {
+    let KernelChoice::Policy(config) = kernel else { return None };
+    let compute = config.compute;
+    let narrow =
+        compute.multiply == Multiply::CooperativeMatrix && compute.accumulator == ElementType::F16;
+    narrow.then_some(ElementType::F16)
+}
+
 /// Whether K may be cut into pieces, and operands copied first, as a caller asks.
 pub(super) fn has_ways(kernel: &KernelChoice) -> bool {
     match kernel {
