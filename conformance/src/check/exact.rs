@@ -32,21 +32,25 @@ pub(super) fn longest(problem: &Problem, sums: Option<ElementType>) -> usize {
     sums.map_or(problem.k, |sums| problem.k.min(largest_sum(problem, sums) as usize))
 }
 
-/// Where K is too long for sums of ones in a narrower type, makes all of A zero but one element of each
-/// so many along K that they are few enough, and says whether it did. Which are left differs from row to
-/// row; the last of all is among them in the first row.
+/// Elements at the end of K that [`thin`] leaves in every row: where a kernel that cuts K short errs.
+const TAIL: usize = 64;
+
+/// Where K is too long for sums of ones in a narrower type, makes elements of A zero until they are few
+/// enough, and says whether it did. Of all but the tail one of each so many is left, other ones in each
+/// row; none that is left is 0.
 pub(super) fn thin(case: &mut Case, sums: Option<ElementType>) -> bool {
-    let k = case.problem.k;
-    let most = sums.map_or(f64::INFINITY, |sums| largest_sum(&case.problem, sums));
-    let apart = (k as f64 / most).ceil() as usize;
-    if apart <= 1 || !case.problem.reads_factors() || !case.problem.accumulator().is_float() {
+    let (k, Some(sums)) = (case.problem.k, sums) else { return false };
+    let most = largest_sum(&case.problem, sums) as usize;
+    if k <= most || !case.problem.reads_factors() || !case.problem.accumulator().is_float() {
         return false;
     }
-    case.a.map(
-        |_, row, col, value| {
-            if (k - 1 - col + row).is_multiple_of(apart) { value } else { 0.0 }
-        },
-    );
+    let tail = TAIL.min(most / 2);
+    let apart = (k - tail).div_ceil(most - tail);
+    case.a.map(|_, row, col, value| match (col + row).is_multiple_of(apart) || col + tail >= k {
+        true if value == 0.0 => 1.0,
+        true => value,
+        false => 0.0,
+    });
     true
 }
 

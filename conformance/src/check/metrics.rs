@@ -166,7 +166,12 @@ impl Metrics {
         found: &AnyMatrixRef<'_>,
         spec: &Spec,
     ) {
-        let u = reference.sum_type().unit_roundoff();
+        let sums = reference.sum_type();
+        let u = sums.unit_roundoff();
+        // Smaller sums in a narrower type show what underflow loses, which is no number of units.
+        let narrow = problem.accumulator().is_float() && sums != problem.accumulator();
+        let least = if narrow { problem.k as f64 * sums.min_normal() / u } else { 0.0 };
+        let products: Vec<f64> = reference.product_gauges().collect();
         let output = problem.c;
         // The error of an activation's evaluation is no error of the sum.
         let plain = matches!(problem.activation, Activation::None | Activation::Relu);
@@ -189,7 +194,7 @@ impl Metrics {
                     self.worst_ratio.raise(error / bound, place);
                 }
             }
-            if tier != Tier::Statistical {
+            if tier != Tier::Statistical || products[index] < least {
                 continue;
             }
             // A sum that cancels to nearly nothing is any number of its own units off.
