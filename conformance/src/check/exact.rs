@@ -144,6 +144,30 @@ mod tests {
         assert_eq!((lowest_bit(0.0), lowest_bit(f64::NAN)), (f64::INFINITY, 0.0));
     }
 
+    /// However long K is, there are integers whose sums f16 holds, the last of each row among them.
+    #[test]
+    fn sums_in_f16_are_made_exact() {
+        let half = Some(ElementType::F16);
+        for (k, most) in [(128, Some(4)), (129, Some(3)), (2048, Some(1)), (2049, None)] {
+            let values = small_integers(&Problem::new(3, 4, k), 4, half);
+            assert_eq!(values, most.map(Values::SmallIntegers), "K {k}");
+        }
+        for k in [2049, 4097, 70_000] {
+            let mut case = Case::new(Problem::new(3, 4, k), Values::SmallIntegers(1), 1);
+            let exact = |case: &Case| {
+                let reference = lapidary_core::oracle::reference(&case.problem, &case.operands());
+                let reference = reference.expect("a valid problem");
+                sums_exactly(&case.problem, &reference.summing_in(ElementType::F16))
+            };
+            assert!(!thin(&mut case, None) && !thin(&mut case, Some(ElementType::F32)));
+            assert!(thin(&mut case, half) && exact(&case), "K {k}");
+            let read = |row, col| case.a.view().get(0, row, col) != 0.0;
+            assert!((0..3).all(|row| read(row, k - 1) && (0..k / 2).any(|col| read(row, col))));
+            case.a.fill(4.0);
+            assert!(!exact(&case), "K {k}");
+        }
+    }
+
     fn exact(change: impl Fn(Problem) -> Problem) -> bool {
         let case = Case::new(change(Problem::new(5, 6, 70)), Values::SmallIntegers(4), 1);
         let reference = lapidary_core::oracle::reference(&case.problem, &case.operands());

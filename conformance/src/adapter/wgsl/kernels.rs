@@ -90,3 +90,26 @@ pub(super) fn has_ways(kernel: &KernelChoice) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of the policies only matrix units with f16 for their sums have narrower sums than the rest.
+    #[test]
+    fn only_matrix_units_sum_in_f16() {
+        for mut config in decide::cooperative_blocks().iter().map(|block| block.config) {
+            config.compute.accumulator = ElementType::F32;
+            assert_eq!(sum_type(&KernelChoice::Policy(config)), None);
+            config.compute.accumulator = ElementType::F16;
+            assert_eq!(sum_type(&KernelChoice::Policy(config)), Some(ElementType::F16));
+        }
+        let others = decide::float_blocks().map(|block| KernelChoice::Policy(block.config));
+        assert!(
+            others
+                .into_iter()
+                .chain([KernelChoice::Auto])
+                .all(|kernel| sum_type(&kernel).is_none())
+        );
+    }
+}
