@@ -4,13 +4,17 @@ use lapidary_core::oracle::Reference;
 use lapidary_core::testing::{Case, Values};
 use lapidary_core::{Activation, ElementType, Problem};
 
-/// Largest sum of products of integers, each times its scales, that is exact in `sums`: a float of unit
-/// roundoff u holds integers up to 1 / u. A scale from ½ to 2 makes a number four times as large as the
-/// step that it is a multiple of.
-fn largest_sum(problem: &Problem, sums: ElementType) -> f64 {
+/// Scales within the sum of products, from ½ to 2 each.
+fn inner_scales(problem: &Problem) -> i32 {
     let scaled = [problem.b_group.is_some(), problem.block_scales, problem.block_scales];
-    let spread = scaled.iter().filter(|&&scaled| scaled).fold(1.0, |spread, _| 4.0 * spread);
-    1.0 / sums.unit_roundoff() / spread
+    scaled.iter().map(|&scaled| i32::from(scaled)).sum()
+}
+
+/// As many products of ones, each times its scales, as have exact sums in `sums`, whatever the scales: a
+/// float of unit roundoff u holds integers up to 1 / u. A scale makes products twice as large, what it is
+/// applied to as much as twice that, and the step that all are multiples of half as large.
+fn most_ones(problem: &Problem, sums: ElementType) -> f64 {
+    8f64.powi(-inner_scales(problem)) / sums.unit_roundoff()
 }
 
 /// Integers up to `at_most` in magnitude, or up to a smaller number with which any sums of products are
@@ -21,7 +25,7 @@ pub(super) fn small_integers(
     sums: Option<ElementType>,
 ) -> Option<Values> {
     let fits = |max: i32| match sums {
-        Some(sums) => problem.k as f64 * f64::from(max * max) <= largest_sum(problem, sums),
+        Some(sums) => problem.k as f64 * f64::from(max * max) <= most_ones(problem, sums),
         None => true,
     };
     (1..=at_most).rev().find(|&max| fits(max)).map(Values::SmallIntegers)
@@ -29,7 +33,7 @@ pub(super) fn small_integers(
 
 /// The longest K with which sums of ones are exact in `sums`, no longer than the problem's.
 pub(super) fn longest(problem: &Problem, sums: Option<ElementType>) -> usize {
-    sums.map_or(problem.k, |sums| problem.k.min(largest_sum(problem, sums) as usize))
+    sums.map_or(problem.k, |sums| problem.k.min(most_ones(problem, sums) as usize))
 }
 
 /// Elements at the end of K that [`thin`] leaves in every row: where a kernel that cuts K short errs.
@@ -40,7 +44,7 @@ const TAIL: usize = 64;
 /// row; none that is left is 0.
 pub(super) fn thin(case: &mut Case, sums: Option<ElementType>) -> bool {
     let (k, Some(sums)) = (case.problem.k, sums) else { return false };
-    let most = largest_sum(&case.problem, sums) as usize;
+    let most = most_ones(&case.problem, sums) as usize;
     if k <= most || !case.problem.reads_factors() || !case.problem.accumulator().is_float() {
         return false;
     }
@@ -57,8 +61,9 @@ pub(super) fn thin(case: &mut Case, sums: Option<ElementType>) -> bool {
 /// Whether the sums of products of integers are exact in the type that they are summed in.
 pub(super) fn sums_exactly(problem: &Problem, reference: &Reference) -> bool {
     let largest = reference.product_gauges().fold(0.0f64, f64::max);
+    let twice = 2f64.powi(inner_scales(problem));
     problem.accumulator() == ElementType::I32
-        || largest <= largest_sum(problem, reference.sum_type())
+        || largest <= twice * most_ones(problem, reference.sum_type())
 }
 
 /// Whether nothing rounds before the conversion to the output type.

@@ -239,10 +239,8 @@ impl Run<'_> {
         }
         if self.depth.has(Tier::Exact) {
             if let (true, Some(sums)) = (exact::thin(&mut case, sums), sums) {
-                self.leave_out(
-                    Tier::Exact,
-                    &format!("most products are 0, as {sums} sums no more"),
-                );
+                let reason = format!("products are 0 where {sums} has no exact sum of all");
+                self.leave_out(Tier::Exact, &reason);
             }
             self.tier(Tier::Exact, case)?;
         }
@@ -456,7 +454,7 @@ fn worst(spec: &Spec, sums: Option<ElementType>) -> Values {
     use lapidary_core::ElementType as E;
     let [a, _, c] = spec.types;
     // A product takes half of the sums' exponents, to leave room for many of the largest.
-    let most = sums.map_or(f64::INFINITY, |sums| sums.max_finite().log2() / 4.0) as i32;
+    let most = sums.map_or(i32::MAX, |sums| (sums.max_finite().log2() / 4.0).round() as i32);
     Values::Exponents(most.min(match a {
         E::I8 if matches!(c, E::F32 | E::I32) => return Values::Large,
         E::F64 => 300,
