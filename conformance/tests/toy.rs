@@ -5,22 +5,30 @@ use std::sync::Mutex;
 use lapidary_conformance::adapter::{
     Adapter, Executed, Expectation, Job, Outline, Promises, Refusal, Types, execute_on, misuse_on,
 };
-use lapidary_conformance::check::{Attempt, Fault, Misuse};
+use lapidary_conformance::check::{Attempt, Depth, Fault, Misuse, Verdict, check};
 use lapidary_conformance::report::BackendReport;
-use lapidary_conformance::spec::Route;
+use lapidary_conformance::spec::{Route, Spec};
 use lapidary_conformance::suite::{self, Mode, Options, Share};
 use lapidary_conformance::tier::Tier;
 use lapidary_core::{
-    AnyMatrixMut, AnyMatrixRef, Args, BOperand, Backend, DeviceInfo, ElementType, Error,
-    KernelChoice, Operand, Operands, Placement, PlanOptions, PlanSummary, Problem, Progress,
-    Tensor, TensorSlice, element,
+    Activation, AnyMatrixMut, AnyMatrixRef, Args, BOperand, Backend, DeviceInfo, ElementType,
+    Error, KernelChoice, Operand, Operands, Placement, PlanOptions, PlanSummary, Problem, Progress,
+    Tensor, TensorSlice, bf16, element, f16,
 };
 
 /// Sums in f32, one element after the other.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Toy {
     /// A defect to compute with.
     defect: Defect,
+    /// What each sum is rounded to after every product.
+    sums: ElementType,
+}
+
+impl Default for Toy {
+    fn default() -> Self {
+        Self { defect: Defect::None, sums: ElementType::F32 }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -33,8 +41,6 @@ enum Defect {
     CRead,
     /// The first element of the storage is overwritten.
     Stray,
-    /// Sums are kept in f16.
-    HalfSums,
     /// Every second execution is off by one unit in the last place.
     Unsteady,
     /// Operands are taken as they come.
@@ -105,9 +111,11 @@ impl Toy {
             let mut sum = 0.0f32;
             for k in 0..k {
                 sum += a.get(batch, row, k) as f32 * b.get(batch, k, col) as f32;
-                if self.defect == Defect::HalfSums {
-                    sum = lapidary_core::f16::from_f32(sum).to_f32();
-                }
+                sum = match self.sums {
+                    ElementType::F16 => f16::from_f32(sum).to_f32(),
+                    ElementType::BF16 => bf16::from_f32(sum).to_f32(),
+                    _ => sum,
+                };
             }
             let mut x = alpha * sum;
             if problem.reads_c() || self.defect == Defect::CRead {
@@ -139,7 +147,7 @@ impl Backend for Toy {
 
     fn info(&self) -> DeviceInfo {
         let mut info = DeviceInfo::new("toy", "a toy", "none");
-        info.elements = vec![ElementType::F32];
+        info.elements = vec![ElementType::F32, ElementType::F16];
         info
     }
 
@@ -169,11 +177,10 @@ impl Backend for Toy {
 
     fn plan(&self, problem: &Problem, options: &PlanOptions) -> Result<ToyPlan, Error> {
         problem.validate()?;
-        for element in [problem.a, problem.b, problem.c] {
-            if element != ElementType::F32 {
-                let backend = "toy".into();
-                return Err(Error::ElementTypeUnavailable { backend, element, needs: "f32" });
-            }
+        let [element, b, c] = [problem.a, problem.b, problem.c];
+        if !TYPES.contains(&Types::of(element, b, c)) {
+            let (backend, needs) = ("toy".into(), "f32 or f16");
+            return Err(Error::ElementTypeUnavailable { backend, element, needs });
         }
         if problem.has_scales() {
             return Err(Error::ScalesUnavailable {
@@ -276,7 +283,16 @@ impl Backend for Toy {
 }
 
 /// The adapter: this is all that a backend needs for the suite.
-struct ToyAdapter(Toy);
+struct ToyAdapter(Toy, Option<ElementType>);
+
+const TYPES: [Types; 3] = {
+    use ElementType as E;
+    [
+        Types::of(E::F32, E::F32, E::F32),
+        Types::of(E::F16, E::F16, E::F32),
+        Types::of(E::F16, E::F16, E::F16),
+    ]
+};
 
 impl Adapter for ToyAdapter {
     fn name(&self) -> &str {
@@ -289,7 +305,7 @@ impl Adapter for ToyAdapter {
         Promises::all()
     }
     fn types(&self) -> Vec<Types> {
-        vec![Types::of(ElementType::F32, ElementType::F32, ElementType::F32)]
+        TYPES.to_vec()
     }
     fn kernels(&self, types: Types) -> Vec<KernelChoice> {
         if self.types().contains(&types) { vec![KernelChoice::Auto] } else { Vec::new() }
@@ -299,13 +315,16 @@ impl Adapter for ToyAdapter {
     }
     fn expect(&self, _: &KernelChoice, case: &Outline, _: Route) -> Expectation {
         let problem = &case.problem;
-        if [problem.a, problem.b, problem.c] != [ElementType::F32; 3] {
+        if !TYPES.contains(&Types::of(problem.a, problem.b, problem.c)) {
             return Expectation::Refused(Refusal::ElementType);
         }
         if problem.has_scales() {
             return Expectation::Refused(Refusal::Scales);
         }
         Expectation::Runs
+    }
+    fn sum_type(&self, _: &KernelChoice) -> Option<ElementType> {
+        self.1
     }
     fn has_scales(&self) -> bool {
         false
@@ -326,10 +345,12 @@ impl Adapter for ToyAdapter {
 }
 
 fn run(defect: Defect) -> BackendReport {
+    run_toy(&ToyAdapter(Toy { defect, ..Toy::default() }, None))
+}
+
+fn run_toy(adapter: &ToyAdapter) -> BackendReport {
     let share = Share { cases: 120, per_build: 12 };
-    let adapter = ToyAdapter(Toy { defect });
-    suite::run(&adapter, &Options::new(Mode::Quick), share, &|_, _| {})
-        .expect("the cases are valid")
+    suite::run(adapter, &Options::new(Mode::Quick), share, &|_, _| {}).expect("the cases are valid")
 }
 
 #[test]
@@ -351,7 +372,7 @@ fn a_right_backend_passes_everything() {
 /// What nobody checks is computed with: the forbidden calls show it, and right calls never do.
 #[test]
 fn operands_that_are_not_checked_are_noticed() {
-    let adapter = ToyAdapter(Toy { defect: Defect::Unchecked });
+    let adapter = ToyAdapter(Toy { defect: Defect::Unchecked, ..Toy::default() }, None);
     let alias = adapter.misuse(Misuse::Alias(Operand::Bias));
     let fault = alias.expect_err("C in the bias's tensor was taken");
     assert_eq!(fault.tier, Tier::Acceptance);
@@ -364,7 +385,7 @@ fn operands_that_are_not_checked_are_noticed() {
 /// A tier of which a backend has nothing is left out by name; checks at run time are an emulator's.
 #[test]
 fn a_tier_that_a_backend_has_not_is_left_out() {
-    let adapter = ToyAdapter(Toy::default());
+    let adapter = ToyAdapter(Toy::default(), None);
     let mut options = Options::new(Mode::Quick);
     options.tiers = vec![Tier::Checks];
     let share = Share { cases: 120, per_build: 12 };
@@ -380,7 +401,6 @@ fn each_defect_is_noticed_by_its_tier() {
         (Defect::TailDropped, Tier::Exact),
         (Defect::CRead, Tier::Exact),
         (Defect::Stray, Tier::Canaries),
-        (Defect::HalfSums, Tier::Statistical),
         (Defect::Unsteady, Tier::Exact),
         (Defect::Remembers, Tier::Determinism),
         (Defect::Panics, Tier::Acceptance),
@@ -391,5 +411,46 @@ fn each_defect_is_noticed_by_its_tier() {
         let shrunk = report.failures.iter().filter_map(|failure| failure.shrunk.as_ref());
         let replay = report.failures.iter().all(|f| f.replay.contains("--seed 1"));
         assert!(shrunk.count() > 0 && replay, "{defect:?}");
+    }
+}
+
+/// Sums in f16 fail where nobody says so, and pass where somebody does; what is worse than that, or wrong
+/// besides, fails all the same.
+#[test]
+fn sums_in_a_narrower_type_are_judged_as_what_they_are() {
+    let run = |sums, defect, said| run_toy(&ToyAdapter(Toy { defect, sums }, said));
+    let (half, brain) = (ElementType::F16, ElementType::BF16);
+    for (sums, defect, said, tiers) in [
+        (half, Defect::None, None, &[Tier::Statistical][..]),
+        (half, Defect::TailDropped, Some(half), &[Tier::Exact]),
+        (brain, Defect::None, Some(half), &[Tier::Exact, Tier::Statistical]),
+    ] {
+        let report = run(sums, defect, said);
+        for tier in tiers {
+            let noticed = report.failures.iter().any(|failure| failure.tier == *tier);
+            assert!(noticed, "{sums}, {defect:?}, {said:?}: not by {tier:?}");
+        }
+    }
+    let right = run(half, Defect::None, Some(half));
+    assert!(right.passed() && right.failures.is_empty(), "{:#?}", right.failures);
+    assert!(right.total().metrics.units.value < 8.0 && right.large > 0);
+    // A kernel that sums better than it was asked to is right as well.
+    let better = run(ElementType::F32, Defect::None, Some(half));
+    assert!(better.failures.is_empty(), "{:#?}", better.failures);
+    // Past 2048 ones there is no exact sum, and no bound: fewer products, and a tier less.
+    let mut long = Spec::new("long", "K is past what f16 counts to", [12, 13, 3001]);
+    for (sums, defect, passes) in [
+        (half, Defect::None, true),
+        (half, Defect::TailDropped, false),
+        (brain, Defect::None, false),
+    ] {
+        let adapter = ToyAdapter(Toy { defect, sums }, Some(half));
+        for activation in [Activation::None, Activation::Silu] {
+            long.activation = activation;
+            let outcome = check(&adapter, KernelChoice::Auto, &long, 1, &Depth::full());
+            let passed = outcome.verdict == Verdict::Passed;
+            assert_eq!(passed, passes, "{sums}, {defect:?}, {activation}: {:?}", outcome.verdict);
+            assert!(!passes || outcome.left_out.len() == 2, "{:?}", outcome.left_out);
+        }
     }
 }

@@ -349,6 +349,15 @@ pub trait Adapter: Sync {
         None
     }
 
+    /// The type that this kernel sums products in, if narrower than the accumulator of their types:
+    /// results are then allowed that type's roundings and range. Where the kernel leaves a product to a
+    /// more accurate one, as for operands that it cannot load, that is allowed what it asked for. The
+    /// default is that it is not narrower.
+    fn sum_type(&self, kernel: &KernelChoice) -> Option<ElementType> {
+        let _ = kernel;
+        None
+    }
+
     /// What should happen to `case` with `kernel` on `route`. The default is that it runs.
     fn expect(&self, kernel: &KernelChoice, case: &Outline, route: Route) -> Expectation {
         let _ = (kernel, case, route);

@@ -3,7 +3,7 @@
 use lapidary_core::testing::{Case, Values};
 use lapidary_core::{KernelChoice, Problem};
 
-use super::{Attempt, Fault, poison, unsuitable, view};
+use super::{Attempt, Fault, exact, poison, unsuitable, view};
 use crate::adapter::{Adapter, Job, Types};
 use crate::spec::{Route, Spec};
 use crate::tier::Tier;
@@ -16,7 +16,7 @@ pub enum Relation {
     Transpose,
     /// Rows of A permuted permute rows of C, on integers.
     Permutation,
-    /// (2A)·B = 2(A·B) on random data: doubling is exact.
+    /// (2A)·B = 2(A·B) on random data: doubling is exact, where nothing is subnormal.
     Doubling,
     /// A·B = A₁·B₁ + A₂·B₂ with K cut in two, the second added by beta = 1, on integers.
     Split,
@@ -53,9 +53,13 @@ pub fn metamorphic(
     if relation == Relation::Transpose && Types::of_spec(spec).in_blocks() {
         return left_out("blocks of A and B differ");
     }
+    let sums = adapter.sum_type(&kernel);
     let values = match relation {
         Relation::Doubling => Values::Uniform,
-        _ => Values::SmallIntegers(4),
+        _ => match exact::small_integers(&spec.problem(), 4, sums) {
+            Some(values) => values,
+            None => return left_out("K is too long for sums of integers that are exact"),
+        },
     };
     let first = spec.case(values, seed);
     let Problem { m, n, k, batch, .. } = first.problem;
@@ -75,6 +79,14 @@ pub fn metamorphic(
         return left_out("twice a number may be none of the type");
     }
     let mut first = first;
+    if let (Relation::Doubling, Some(sums)) = (relation, sums) {
+        // Products of multiples of 2⁻⁷, and so their sums, are no subnormal numbers of f16.
+        let step = sums.min_normal().sqrt();
+        for case in [&mut first, &mut second] {
+            case.a.map(|_, _, _, value| (value / step).round() * step);
+            case.b.map(|_, _, _, value| (value / step).round() * step);
+        }
+    }
     for case in [&mut first, &mut second] {
         // Rows that change places would take their scales with them.
         case.fill_block_scales();
@@ -201,7 +213,13 @@ pub fn freivalds(
         return Ok(Attempt::LeftOut("scales of blocks or groups are no integers".into()));
     }
     spec.types = types.elements;
-    let case = spec.case(Values::SmallIntegers(2), seed);
+    let sums = adapter.sum_type(&kernel);
+    let values = exact::small_integers(&spec.problem(), 2, sums).unwrap_or_else(|| {
+        // As long a K as sums of ones are exact with.
+        spec.shape[2] = exact::longest(&spec.problem(), sums);
+        Values::SmallIntegers(1)
+    });
+    let case = spec.case(values, seed);
     let after = match (Runner { adapter, kernel }).run(&case)? {
         Attempt::Done(after) => after,
         Attempt::LeftOut(reason) => return Ok(Attempt::LeftOut(reason)),

@@ -45,7 +45,7 @@ pub struct Metrics {
     pub elements: u64,
     /// Of these, how many equal the oracle's value rounded once.
     pub exact_elements: u64,
-    /// Largest error in units of u·Σ|a||b| on random data, what the output's own rounding explains
+    /// Largest error in units of u·Σ|a||b| on random data, u that of the type of the sums, what the output's own rounding explains
     /// left out.
     pub units: Extreme,
     /// Largest distance from the oracle's rounded value in units of the output's last place, on random
@@ -166,11 +166,12 @@ impl Metrics {
         found: &AnyMatrixRef<'_>,
         spec: &Spec,
     ) {
-        let arithmetic = match problem.accumulator() {
-            ElementType::I32 => ElementType::F32,
-            float => float,
-        };
-        let u = arithmetic.unit_roundoff();
+        let sums = reference.sum_type();
+        let u = sums.unit_roundoff();
+        // Smaller sums in a narrower type show what underflow loses, which is no number of units.
+        let narrow = problem.accumulator().is_float() && sums != problem.accumulator();
+        let least = if narrow { problem.k as f64 * sums.min_normal() / u } else { 0.0 };
+        let products: Vec<f64> = reference.product_gauges().collect();
         let output = problem.c;
         // The error of an activation's evaluation is no error of the sum.
         let plain = matches!(problem.activation, Activation::None | Activation::Relu);
@@ -193,7 +194,7 @@ impl Metrics {
                     self.worst_ratio.raise(error / bound, place);
                 }
             }
-            if tier != Tier::Statistical {
+            if tier != Tier::Statistical || products[index] < least {
                 continue;
             }
             // A sum that cancels to nearly nothing is any number of its own units off.

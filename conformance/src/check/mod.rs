@@ -165,6 +165,8 @@ pub struct Outcome {
     pub kernel: Option<String>,
     /// The passes that ran besides it.
     pub passes: Vec<&'static str>,
+    /// Tiers that saw less than all of it, or nothing, each with the reason.
+    pub left_out: Vec<String>,
     /// Errors, repetitions, canaries.
     pub metrics: Metrics,
 }
@@ -176,6 +178,7 @@ impl Outcome {
             verdict: Verdict::Skipped(reason),
             kernel: None,
             passes: Vec::new(),
+            left_out: Vec::new(),
             metrics: Metrics::default(),
         }
     }
@@ -201,13 +204,15 @@ pub fn check(
         metrics: Metrics::default(),
         ran: None,
         passes: Vec::new(),
+        left_out: Vec::new(),
     };
     let verdict = match caught(|| run.tiers(seed)).unwrap_or_else(Err) {
         Ok(None) => Verdict::Passed,
         Ok(Some(other)) => other,
         Err(fault) => Verdict::Failed(fault),
     };
-    Outcome { verdict, kernel: run.ran, passes: run.passes, metrics: run.metrics }
+    let Run { ran, passes, left_out, metrics, .. } = run;
+    Outcome { verdict, kernel: ran, passes, left_out, metrics }
 }
 
 struct Run<'r> {
@@ -220,26 +225,36 @@ struct Run<'r> {
     metrics: Metrics,
     ran: Option<String>,
     passes: Vec<&'static str>,
+    left_out: Vec<String>,
 }
 
 impl Run<'_> {
     fn tiers(&mut self, seed: u64) -> Result<Option<Verdict>, Fault> {
-        let case = self.spec.case(exact_values(self.spec), seed);
+        let sums = self.adapter.sum_type(&self.kernel);
+        let mut case = self.spec.case(exact_values(self.spec, sums), seed);
         match self.adapter.expect(&self.kernel, &Outline::from(&case), self.spec.route) {
             Expectation::Runs => {}
             Expectation::Skipped(reason) => return Ok(Some(Verdict::Skipped(reason))),
             Expectation::Refused(refusal) => return self.refused(&case, refusal).map(Some),
         }
         if self.depth.has(Tier::Exact) {
+            if let (true, Some(sums)) = (exact::thin(&mut case, sums), sums) {
+                let reason = format!("products are 0 where {sums} has no exact sum of all");
+                self.leave_out(Tier::Exact, &reason);
+            }
             self.tier(Tier::Exact, case)?;
         }
         if self.depth.has(Tier::Statistical) {
             self.tier(Tier::Statistical, self.spec.case(Values::Uniform, seed ^ 0x57a7))?;
         }
         if self.depth.has(Tier::WorstCase) {
-            self.tier(Tier::WorstCase, self.spec.case(worst(self.spec), seed ^ 0xe4e4))?;
+            self.tier(Tier::WorstCase, self.spec.case(worst(self.spec, sums), seed ^ 0xe4e4))?;
         }
         Ok(None)
+    }
+
+    fn leave_out(&mut self, tier: Tier, reason: &str) {
+        self.left_out.push(format!("{}: {reason}", tier.name()));
     }
 
     /// A case that must be refused, before anything is written.
@@ -261,7 +276,16 @@ impl Run<'_> {
     /// One tier's data: executes, compares, repeats.
     fn tier(&mut self, tier: Tier, mut case: Case) -> Result<(), Fault> {
         shorten(self.adapter, &self.kernel, &mut case);
-        let reference = reference(tier, &case, self.adapter.promises())?;
+        let sums = self.adapter.sum_type(&self.kernel);
+        let mut reference = reference(tier, &case, self.adapter.promises(), sums)?;
+        if tier == Tier::Exact && exact::sums_exactly(&case.problem, &reference) {
+            // Only the epilogue rounds.
+            reference = reference.summing_in(case.problem.accumulator());
+        }
+        if let (Some(sums), f64::INFINITY) = (sums, reference.bound(0)) {
+            self.leave_out(tier, &format!("K is too long for a bound of sums in {sums}"));
+            return Ok(());
+        }
         poison(&mut case);
         let executed = self.execute(&case, tier == Tier::Exact)?;
         self.check_untouched(&case, &executed)?;
@@ -349,10 +373,18 @@ impl Run<'_> {
     }
 }
 
-/// The oracle's answer, with the allowances of the tier and the backend.
-pub(crate) fn reference(tier: Tier, case: &Case, promises: Promises) -> Result<Reference, Fault> {
+/// The oracle's answer, with the allowances of the tier, the backend, and a kernel that sums in `sums`.
+pub(crate) fn reference(
+    tier: Tier,
+    case: &Case,
+    promises: Promises,
+    sums: Option<ElementType>,
+) -> Result<Reference, Fault> {
     let mut reference = lapidary_core::oracle::reference(&case.problem, &case.operands())
         .map_err(|error| Fault::new(Tier::Acceptance, format!("the oracle refuses it: {error}")))?;
+    if let Some(sums) = sums {
+        reference = reference.summing_in(sums);
+    }
     if promises.truncates {
         reference = reference.truncating();
     }
@@ -405,25 +437,30 @@ pub(crate) fn view<'a>(case: &Case, after: &'a [u8]) -> Result<AnyMatrixRef<'a>,
 
 /// Data whose results are known bit for bit: small integers, and large ones where a long sum of them
 /// rounds in floats and the exact one once.
-fn exact_values(spec: &Spec) -> Values {
+fn exact_values(spec: &Spec, sums: Option<ElementType>) -> Values {
     let passes = spec.shape[2] as f64 * f64::from(127 * 127) > 2f64.powi(24);
     match passes && exact::rounds_once(&spec.problem()) {
         true => Values::Large,
-        false => Values::SmallIntegers(SMALL),
+        // Ones are thinned out where K is too long for them.
+        false => {
+            exact::small_integers(&spec.problem(), SMALL, sums).unwrap_or(Values::SmallIntegers(1))
+        }
     }
 }
 
 /// Worst-case data: exponents that are wide, but such that products and sums of them stay finite; for
 /// integers, of which outputs hold large sums, those that sums in floats would round.
-fn worst(spec: &Spec) -> Values {
+fn worst(spec: &Spec, sums: Option<ElementType>) -> Values {
     use lapidary_core::ElementType as E;
     let [a, _, c] = spec.types;
-    Values::Exponents(match a {
+    // A product takes half of the sums' exponents, to leave room for many of the largest.
+    let most = sums.map_or(i32::MAX, |sums| (sums.max_finite().log2() / 4.0).round() as i32);
+    Values::Exponents(most.min(match a {
         E::I8 if matches!(c, E::F32 | E::I32) => return Values::Large,
         E::F64 => 300,
         E::F32 | E::BF16 => 50,
         E::F16 => 13,
         E::F8E5M2 | E::F8E5M2Fnuz => 13,
         _ => 6,
-    })
+    }))
 }

@@ -288,7 +288,8 @@ fn passes_bound(adapter: &dyn Adapter, kernel: KernelChoice, shows: &Spec) -> Op
     if !matches!(adapter.expect(&kernel, &(&case).into(), Route::Device), Expectation::Runs) {
         return None;
     }
-    let Ok(reference) = check::reference(Tier::WorstCase, &case, promises) else {
+    let sums = adapter.sum_type(&kernel);
+    let Ok(reference) = check::reference(Tier::WorstCase, &case, promises, sums) else {
         return Some(false);
     };
     let job = Job::of_spec(&spec, &case, kernel).without_inputs();

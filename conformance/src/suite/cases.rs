@@ -187,6 +187,9 @@ pub(super) fn run(
         for pass in outcome.passes {
             *report.passes.entry(pass.to_owned()).or_default() += 1;
         }
+        for what in outcome.left_out {
+            *report.left_out.entry(what).or_default() += 1;
+        }
         match outcome.verdict {
             Verdict::Passed => kernel.passed += 1,
             Verdict::Refused(refusal) => {

@@ -28,23 +28,98 @@ pub(super) struct Allowance {
     pub(super) roundoff: f64,
     /// At most so many units of u·gauge for the sum, whatever K is; infinite for the worst case.
     pub(super) units: f64,
+    /// The type of the sums of products, where it is narrower than what the epilogue computes in.
+    pub(super) sums: Option<ElementType>,
 }
 
-/// Roundings that the longest way of a product to the result passes, as numbers to compute with: K
-/// as far as it is summed, and the scales.
-fn lengths(problem: &Problem) -> (f64, f64) {
+/// The type that `problem` may be summed in besides the one it is computed in: `sums`, if narrower.
+/// Sums of integers are exact.
+pub(super) fn narrower(problem: &Problem, sums: ElementType) -> Option<ElementType> {
+    let own = problem.accumulator();
+    let narrower = sums.is_float() && sums.unit_roundoff() > own.unit_roundoff();
+    (own.is_float() && narrower).then_some(sums)
+}
+
+/// Roundings that the longest way of a product to the result passes, as numbers to compute with.
+struct Lengths {
+    /// K, as far as it is summed.
+    k: f64,
+    /// 1 with group scales.
+    groups: f64,
+    /// Those of the epilogue, scales of rows and columns among them.
+    epilogue: f64,
+}
+
+fn lengths(problem: &Problem) -> Lengths {
+    let [groups, row, col] = [problem.b_group.is_some(), problem.row_scale, problem.col_scale]
+        .map(|scaled| f64::from(u8::from(scaled)));
     let k = if problem.reads_factors() { problem.k as f64 } else { 0.0 };
-    let scales = [problem.row_scale, problem.col_scale, problem.b_group.is_some()];
-    (k, scales.into_iter().filter(|&scaled| scaled).count() as f64)
+    Lengths { k, groups, epilogue: 4.0 + row + col }
 }
 
 /// Error ÷ gauge of the sum and the epilogue: the device's roundings and the oracle's own.
-fn relative_error(problem: &Problem, allowed: Allowance) -> f64 {
-    let (k, scales) = lengths(problem);
-    let u = allowed.roundoff * arithmetic(problem).unit_roundoff();
-    let roundings = scales + if problem.accumulator() == ElementType::I32 { 5.0 } else { k + 4.0 };
-    gamma(roundings, u).min(allowed.units * u)
-        + gamma(k + 4.0 + scales, ElementType::F64.unit_roundoff())
+#[derive(Clone, Copy)]
+struct Relative {
+    /// What counts only for the part of the gauge that is the product's: 0 unless sums are narrower.
+    product: f64,
+    /// What counts for the whole gauge.
+    whole: f64,
+}
+
+impl Relative {
+    fn of(problem: &Problem, allowed: Allowance) -> Self {
+        let Lengths { k, groups, epilogue } = lengths(problem);
+        let u = allowed.roundoff * arithmetic(problem).unit_roundoff();
+        let summed = groups + if problem.accumulator() == ElementType::I32 { 1.0 } else { k };
+        let own = gamma(k + groups + epilogue, ElementType::F64.unit_roundoff());
+        let Some(sums) = allowed.sums else {
+            let whole = gamma(summed + epilogue, u).min(allowed.units * u) + own;
+            return Self { product: 0.0, whole };
+        };
+        let narrow = allowed.roundoff * sums.unit_roundoff();
+        let product = gamma(summed, narrow).min(allowed.units * narrow);
+        let epilogue = gamma(epilogue, u);
+        Self { product: product * (1.0 + epilogue), whole: epilogue + own }
+    }
+
+    fn total(self) -> f64 {
+        self.product + self.whole
+    }
+
+    /// The error of the whole sum.
+    fn error(self, term: &Term) -> f64 {
+        let whole = self.whole * term.gauge;
+        if self.product == 0.0 {
+            return whole;
+        }
+        self.product * (term.factor.abs() * term.product_gauge) + whole
+    }
+}
+
+/// What underflow loses of one element.
+struct Lost {
+    /// In sums of a narrower type, before alpha multiplies them.
+    product: f64,
+    /// In these and all the rest, at the end.
+    whole: f64,
+}
+
+fn lost(problem: &Problem, term: &Term, allowed: Allowance) -> Lost {
+    let Lengths { k, groups, epilogue } = lengths(problem);
+    let growth = problem.alpha.abs().max(term.reach).max(1.0);
+    // Gradual underflow loses at most half a subnormal a product; sums are then exact.
+    let summed = groups + if allowed.flush { 2.0 * k } else { k };
+    let step = |element: ElementType| match allowed.flush {
+        true => element.min_normal(),
+        false => element.min_subnormal(),
+    };
+    let arithmetic = step(arithmetic(problem));
+    let Some(sums) = allowed.sums else {
+        return Lost { product: 0.0, whole: (summed + epilogue) * growth * arithmetic };
+    };
+    let in_sums = summed * step(sums) * (1.0 + Relative::of(problem, allowed).total());
+    let product = if problem.b_group.is_some() { growth * in_sums } else { in_sums };
+    Lost { product, whole: growth * in_sums + epilogue * growth * arithmetic }
 }
 
 /// What a sum of finite numbers may become on its way to the activation, through overflow.
@@ -71,30 +146,41 @@ pub(super) fn overflow(problem: &Problem, term: &Term, allowed: Allowance) -> Ov
         return Overflow::default();
     }
     let arithmetic = arithmetic(problem);
-    let relative = relative_error(problem, allowed);
-    let exceeds = |magnitude: f64| magnitude > arithmetic.max_finite();
+    let narrowest = allowed.sums.unwrap_or(arithmetic).max_finite();
+    let largest = arithmetic.max_finite();
+    let relative = Relative::of(problem, allowed);
     if term.non_finite {
         // An infinity among the operands decides, unless the rest reaches the other one.
-        let invalid = exceeds((1.0 + relative) * term.finite_gauge);
+        let most = 1.0 + relative.total();
+        let invalid = most * term.finite_gauge > largest || most * term.finite_product > narrowest;
         return Overflow { invalid, ..Overflow::default() };
     }
-    if exceeds((1.0 + relative) * term.reach) {
+    // Scales of groups may be applied within the sum, those of rows and columns after it.
+    let reachable = if problem.b_group.is_some() { narrowest } else { largest };
+    if (1.0 + relative.total()) * term.reach > reachable {
         return Overflow { positive: true, negative: true, invalid: true };
     }
     // The positive terms of a sum and, as a magnitude, its negative ones. Halved first: a gauge may
     // be half of what f64 holds.
-    let sides = |sum: f64, gauge: f64| {
-        [0.5 * gauge + 0.5 * sum, 0.5 * gauge - 0.5 * sum]
-            .map(|side| exceeds(side + relative * gauge))
+    let sides = |sum: f64, gauge: f64, error: f64, limit: f64| {
+        [0.5 * gauge + 0.5 * sum, 0.5 * gauge - 0.5 * sum].map(|side| side + error > limit)
+    };
+    let lost = if allowed.sums.is_some() {
+        lost(problem, term, allowed)
+    } else {
+        // Nothing next to the largest number of a type as wide as the arithmetic.
+        Lost { product: 0.0, whole: 0.0 }
     };
     let mut products = [false; 2];
     if problem.accumulator().is_float() {
-        products = sides(term.product, term.product_gauge);
+        let error = relative.total() * term.product_gauge + lost.product;
+        products = sides(term.product, term.product_gauge, error, narrowest);
         if term.factor < 0.0 {
             products.reverse();
         }
     }
-    let [positive, negative] = sides(term.sum, term.gauge);
+    let error = relative.error(term) + lost.whole;
+    let [positive, negative] = sides(term.sum, term.gauge, error, largest);
     let [positive, negative] = [positive || products[0], negative || products[1]];
     let vanishing = term.factor.abs() < arithmetic.min_normal();
     let invalid = (positive && negative) || ((products[0] || products[1]) && vanishing);
@@ -108,19 +194,13 @@ pub(super) fn bound(problem: &Problem, term: &Term, allowed: Allowance) -> f64 {
     }
     let arithmetic = arithmetic(problem);
     let flush = allowed.flush;
-    let (k, scales) = lengths(problem);
-    let mut error = relative_error(problem, allowed) * term.gauge;
-    if error == f64::INFINITY {
+    let relative = Relative::of(problem, allowed);
+    let mut error = relative.error(term);
+    if relative.product == f64::INFINITY || error == f64::INFINITY {
         return f64::INFINITY;
     }
-    if flush {
-        let lost = (2.0 * k + 4.0 + scales) * problem.alpha.abs().max(term.reach).max(1.0);
-        error += lost * arithmetic.min_normal() + term.subnormal;
-    } else {
-        // Gradual underflow loses at most half a subnormal a product; sums are then exact.
-        let lost = (k + 4.0 + scales) * problem.alpha.abs().max(term.reach).max(1.0);
-        error += lost * arithmetic.min_subnormal();
-    }
+    let lost = lost(problem, term, allowed).whole;
+    error += if flush { lost + term.subnormal } else { lost };
     let twice = if arithmetic == ElementType::F64 { 2.0 } else { 1.0 };
     error = problem.activation.lipschitz() * error
         + twice * evaluation_error(problem.activation, term.sum, error, arithmetic);

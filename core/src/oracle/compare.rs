@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::bound::{arithmetic, overflow};
+use super::bound::overflow;
 use super::{Position, Reference};
 use crate::element::{self, ElementType};
 use crate::view::AnyMatrixRef;
@@ -184,7 +184,7 @@ pub(super) fn compare(reference: &Reference, found: &AnyMatrixRef<'_>, exact: bo
         result.found = f64::NAN;
         return result;
     }
-    let u = reference.roundoff * arithmetic(problem).unit_roundoff();
+    let u = reference.roundoff * reference.sum_type().unit_roundoff();
     let unit_scale = if problem.c.unit_roundoff() <= u && problem.c.is_float() { u } else { 0.0 };
     for (index, &at) in reference.positions.iter().enumerate() {
         let value = found.get(at.batch, at.row, at.col);

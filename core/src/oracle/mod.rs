@@ -36,6 +36,7 @@ mod freivalds;
 mod sample;
 mod sum;
 
+use crate::element::ElementType;
 use crate::error::Error;
 use crate::operands::Operands;
 use crate::problem::Problem;
@@ -74,6 +75,7 @@ pub struct Reference {
     unspecified_non_finite: bool,
     roundoff: f64,
     units: f64,
+    sums: Option<ElementType>,
 }
 
 /// The value and the gauge of every element of C, row-major, matrix after matrix.
@@ -142,6 +144,7 @@ fn evaluate(
         unspecified_non_finite: false,
         roundoff: 1.0,
         units: f64::INFINITY,
+        sums: None,
     })
 }
 
@@ -158,6 +161,11 @@ impl Reference {
     #[must_use]
     pub fn gauges(&self) -> &[f64] {
         &self.gauges
+    }
+
+    /// `Σ|a||b|` of every element, what the sum of its products alone is measured against.
+    pub fn product_gauges(&self) -> impl Iterator<Item = f64> + '_ {
+        self.terms.iter().map(|term| term.product_gauge)
     }
 
     /// Where the elements lie in C.
@@ -201,6 +209,18 @@ impl Reference {
     ///    a value below the smallest normal number may count as zero. Half for i8, which rounds to
     ///    integers.
     ///
+    /// **Sums in a narrower type** ([`summing_in`](Self::summing_in)), u_s its unit roundoff: the
+    /// products pass K roundings there, and one more with group scales, which may be applied within
+    /// the sum; what comes of them passes those of the epilogue, e = 4 and one for each of row and
+    /// column scales, in the accumulator's type, to which the conversion is exact. With G the
+    /// product's part of the gauge, |alpha·r·s| · Σ|a||b|, the sum and epilogue of 1 then come to
+    /// `γ_K(u_s) · (1 + γ_e(u)) · G + γ_e(u) · gauge`: the epilogue loses γ_e(u) of a product that is
+    /// up to γ_K(u_s) · G larger than the exact one. In 3 the 2K products and partial sums lose up to
+    /// the smallest normal number of the *sum's* type each (K of its smallest subnormal ones on a
+    /// device that keeps subnormals), which later roundings raise by no more than the factor 1 + the
+    /// relative errors of 1 and 2; the e others lose as before. A kernel that sums in the
+    /// accumulator's type after all, or partly so, is within this bound as well.
+    ///
     /// This is for a finite result: what overflow may make of the sum on its way stands at
     /// [`compare`](Self::compare). Infinite where K · u reaches 1, and where the gauge exceeds
     /// f64; NaN for an index past the end.
@@ -217,7 +237,25 @@ impl Reference {
             flush: self.flushes_subnormals,
             roundoff: self.roundoff,
             units: self.units,
+            sums: self.sums,
         }
+    }
+
+    /// For kernels whose sums of products are in a narrower type than the problem's accumulator: their
+    /// roundings, underflow and overflow are then those of `sums`, and the epilogue's as before.
+    ///
+    /// Nothing changes for a type that is not narrower, nor for integer operands, whose sums are exact.
+    #[must_use]
+    pub fn summing_in(mut self, sums: ElementType) -> Self {
+        self.sums = bound::narrower(&self.problem, sums);
+        self
+    }
+
+    /// The type that products are summed in, as far as the bound goes: that of
+    /// [`summing_in`](Self::summing_in), else the one that the epilogue is computed in.
+    #[must_use]
+    pub fn sum_type(&self) -> ElementType {
+        self.sums.unwrap_or_else(|| bound::arithmetic(&self.problem))
     }
 
     /// For a device that keeps subnormals: the bound without the allowance for flushing them.
@@ -232,6 +270,9 @@ impl Reference {
     ///
     /// Rounding errors of either sign mostly cancel: the sums of such data stay within a few units
     /// whatever K is, while the worst case grows with K and so allows ever more lost terms.
+    ///
+    /// With sums in a narrower type the units are of its u and of the product's part of the gauge, in
+    /// place of γ_K(u_s).
     #[must_use]
     pub fn within_units(mut self, units: f64) -> Self {
         self.units = units;
@@ -271,6 +312,10 @@ impl Reference {
     ///   leaves +∞. Likewise −∞ for N.
     /// - Both: also NaN, from +∞ − ∞.
     ///
+    /// With sums in a narrower type, G is that of Σab alone, and M the largest finite number of that
+    /// type (65,504 of f16), γ·G what [`bound`](Self::bound) has for it, losses by underflow included;
+    /// the epilogue's sum is in the accumulator's type and has the M of that.
+    ///
     /// This holds for Σab before alpha multiplies it (a negative alpha turns the signs; one that may
     /// count as zero makes NaN of infinity) and for the whole sum. Factors in whatever order, with
     /// row, column or group scales, may overflow to either sign and meet a zero: all three. Beside an
@@ -285,9 +330,9 @@ impl Reference {
 
     /// Compares a result with the values rounded to the output type, bit for bit.
     ///
-    /// For data whose sums are exact in the accumulator, and activations that are exact (none and
-    /// relu). NaN wants NaN with any payload; zeros of
-    /// either sign are equal, because the sign of an exact zero depends on the order of the sum.
+    /// For data whose sums are exact in the type that they are summed in, and activations that are
+    /// exact (none and relu). NaN wants NaN with any payload; zeros of either sign are equal, because
+    /// the sign of an exact zero depends on the order of the sum.
     #[must_use]
     pub fn compare_exact(&self, found: &crate::AnyMatrixRef<'_>) -> Comparison {
         compare::compare(self, found, true)

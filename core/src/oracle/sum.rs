@@ -27,6 +27,8 @@ pub(super) struct Term {
     /// The most that the finite terms of the sum come to, before and after alpha scales them, where
     /// others are not finite.
     pub(super) finite_gauge: f64,
+    /// The most that the finite terms of Σab alone come to.
+    pub(super) finite_product: f64,
     /// The part of the gauge whose operands are subnormal numbers of their type.
     pub(super) subnormal: f64,
     /// Whether an operand or a factor is NaN or infinite.
@@ -162,6 +164,7 @@ fn float_element(
         product: 0.0,
         product_gauge: product.gauge,
         finite_gauge: 0.0,
+        finite_product: product.finite_gauge,
         subnormal: 0.0,
         non_finite: product.non_finite || !(alpha.is_finite() && beta.is_finite()),
     };
@@ -248,6 +251,7 @@ fn integer_element(
         product: product.integer as f64,
         product_gauge: product.gauge,
         finite_gauge: gauge,
+        finite_product: product.gauge,
         subnormal: 0.0,
         non_finite: false,
     }

@@ -70,6 +70,15 @@ pub(super) fn names(elements: &[ElementType], limits: &DeviceLimits) -> Vec<Stri
     names
 }
 
+/// The type that products are summed in, if narrower than the accumulator of their types.
+pub(super) fn sum_type(kernel: &KernelChoice) -> Option<ElementType> {
+    let KernelChoice::Policy(config) = kernel else { return None };
+    let compute = config.compute;
+    let narrow =
+        compute.multiply == Multiply::CooperativeMatrix && compute.accumulator == ElementType::F16;
+    narrow.then_some(ElementType::F16)
+}
+
 /// Whether K may be cut into pieces, and operands copied first, as a caller asks.
 pub(super) fn has_ways(kernel: &KernelChoice) -> bool {
     match kernel {
@@ -79,5 +88,28 @@ pub(super) fn has_ways(kernel: &KernelChoice) -> bool {
             multiply.is_vector() || multiply == Multiply::CooperativeMatrix
         }
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of the policies only matrix units with f16 for their sums have narrower sums than the rest.
+    #[test]
+    fn only_matrix_units_sum_in_f16() {
+        for mut config in decide::cooperative_blocks().iter().map(|block| block.config) {
+            config.compute.accumulator = ElementType::F32;
+            assert_eq!(sum_type(&KernelChoice::Policy(config)), None);
+            config.compute.accumulator = ElementType::F16;
+            assert_eq!(sum_type(&KernelChoice::Policy(config)), Some(ElementType::F16));
+        }
+        let others = decide::float_blocks().map(|block| KernelChoice::Policy(block.config));
+        assert!(
+            others
+                .into_iter()
+                .chain([KernelChoice::Auto])
+                .all(|kernel| sum_type(&kernel).is_none())
+        );
     }
 }

@@ -5,7 +5,7 @@ mod kernels;
 mod refuse;
 mod reverse;
 
-use lapidary_core::{Backend, DeviceInfo, Error, KernelChoice};
+use lapidary_core::{Backend, DeviceInfo, ElementType, Error, KernelChoice};
 use lapidary_wgsl::decide::{CopyOrder, Pass};
 use lapidary_wgsl::{DeviceLimits, ShaderRewrite, WgslOptions};
 
@@ -90,6 +90,10 @@ impl Adapter for WgslAdapter {
 
     fn has_ways(&self, kernel: &KernelChoice) -> bool {
         kernels::has_ways(kernel)
+    }
+
+    fn sum_type(&self, kernel: &KernelChoice) -> Option<ElementType> {
+        kernels::sum_type(kernel)
     }
 
     fn routes(&self) -> &[Route] {

@@ -50,12 +50,14 @@ const EPILOGUES: [(f64, f64, bool, bool, bool); 6] = [
     (-5.0, 0.0, true, false, true),
 ];
 
-/// What a device is allowed: subnormal numbers as zero, truncating additions, units of random sums.
+/// What a device is allowed: subnormal numbers as zero, truncating additions, units of random sums, sums
+/// in another type.
 #[derive(Clone, Copy, Debug)]
 struct Device {
     flushes: bool,
     truncates: bool,
     units: Option<f64>,
+    sums: Option<ElementType>,
 }
 
 /// Compares both, both ways, for every output type, activation, epilogue and allowance.
@@ -64,7 +66,11 @@ pub(super) fn bounds() -> Result<(), Fault> {
         .into_iter()
         .zip([Some(8.0), None, None, Some(40.0)])
         .flat_map(|((flushes, truncates), units)| {
-            [None, units].map(|units| Device { flushes, truncates, units })
+            [None, units].map(|units| Device { flushes, truncates, units, sums: None })
+        })
+        .flat_map(|device| {
+            [None, Some(ElementType::F16), Some(ElementType::BF16), Some(ElementType::F32)]
+                .map(|sums| Device { sums, ..device })
         });
     let devices: Vec<Device> = devices.collect();
     for types in &TYPES {
@@ -128,6 +134,9 @@ fn check(case: &Case, device: Device) -> Result<(), Fault> {
     if let Some(units) = device.units {
         reference = reference.within_units(units);
     }
+    if let Some(sums) = device.sums {
+        reference = reference.summing_in(sums);
+    }
     let Problem { n, activation, c, .. } = case.problem;
     for index in 0..case.problem.m * n {
         let formula = formula(case, &reference, device, index);
@@ -165,6 +174,8 @@ fn format(element: ElementType) -> [f64; 3] {
 struct Terms {
     sum: f64,
     gauge: f64,
+    /// The part of the gauge that is the product's.
+    product: f64,
     subnormal: f64,
     /// The most that anything lost on the way may grow by.
     growth: f64,
@@ -205,6 +216,7 @@ fn terms(case: &Case, row: usize, col: usize) -> Terms {
         let factor = scales.into_iter().flatten().fold(problem.alpha, |product, s| product * s);
         terms.sum = factor * product.sum;
         terms.gauge = factor.abs() * product.gauge;
+        terms.product = terms.gauge;
         terms.subnormal = factor.abs() * product.subnormal;
         let mut growing = vec![product.gauge, problem.alpha.abs()];
         growing.extend(scales.into_iter().flatten());
@@ -239,11 +251,9 @@ fn formula(case: &Case, reference: &Reference, device: Device, index: usize) -> 
     let [u, subnormal, normal] = format(if wide { ElementType::F64 } else { ElementType::F32 });
     let terms = terms(case, index / problem.n, index % problem.n);
     let k = if problem.alpha == 0.0 { 0.0 } else { problem.k as f64 };
-    let scales = f64::from(
-        u8::from(problem.row_scale)
-            + u8::from(problem.col_scale)
-            + u8::from(problem.b_group.is_some()),
-    );
+    let outer = f64::from(u8::from(problem.row_scale) + u8::from(problem.col_scale));
+    let inner = f64::from(u8::from(problem.b_group.is_some()));
+    let scales = outer + inner;
     let gamma = |n: f64, u: f64| 1.0 / (1.0 / (n * u) - 1.0);
     // 1 and 2: the sum and the epilogue, the oracle's own rounding.
     let device_u = if device.truncates { 2.0 * u } else { u };
@@ -252,10 +262,26 @@ fn formula(case: &Case, reference: &Reference, device: Device, index: usize) -> 
     if let Some(units) = device.units {
         relative = relative.min(units * device_u);
     }
-    let mut error = (relative + gamma(k + 4.0 + scales, 2f64.powi(-53))) * terms.gauge;
+    let own = gamma(k + 4.0 + scales, 2f64.powi(-53));
+    let mut error = (relative + own) * terms.gauge;
     // 3: underflow.
-    let ways = if device.flushes { 2.0 * k } else { k } + 4.0 + scales;
-    error += ways * terms.growth * if device.flushes { normal } else { subnormal };
+    let ways = if device.flushes { 2.0 * k } else { k } + inner;
+    let step = |[_, subnormal, normal]: [f64; 3]| if device.flushes { normal } else { subnormal };
+    let mut lost = (ways + 4.0 + outer) * step([u, subnormal, normal]);
+    // Both anew where sums are narrower: those first, and the epilogue of what comes of them.
+    let narrow = device.sums.map(format).filter(|[of_sums, ..]| !integers && *of_sums > u);
+    if let Some(sums) = narrow {
+        let roundoff = device_u / u;
+        let u = sums[0] * roundoff;
+        let sum = gamma(k + inner, u).min(device.units.unwrap_or(f64::INFINITY) * u);
+        let epilogue = gamma(4.0 + outer, device_u);
+        // A relative error of one after the other: (1 + sum) · (1 + epilogue) − 1 of the product.
+        let both = sum + epilogue + sum * epilogue;
+        error = both * terms.product + epilogue * (terms.gauge - terms.product) + own * terms.gauge;
+        lost = ways * step(sums) * (1.0 + both + own);
+        lost += (4.0 + outer) * step([device_u, subnormal, normal]);
+    }
+    error += lost * terms.growth;
     error += if device.flushes { terms.subnormal } else { 0.0 };
     // 4: the activation, its slope and its evaluation at the farthest number.
     let value = reference.values()[index].abs();

@@ -7,6 +7,7 @@
 
 mod bounds;
 mod data;
+mod sums;
 
 use lapidary_core::oracle::{self, Reference};
 use lapidary_core::testing::{Arrangement, Case, Values};
@@ -37,6 +38,7 @@ pub fn oracle() -> Result<(), Fault> {
     bounds::bounds()?;
     comparisons()?;
     promised_units()?;
+    sums::sums()?;
     freivalds()?;
     data::canaries()?;
     data::values()
@@ -203,7 +205,7 @@ fn comparisons() -> Result<(), Fault> {
 fn promised_units() -> Result<(), Fault> {
     let problem = Problem::new(6, 5, 700);
     let case = Case::new(problem, Values::Uniform, 11);
-    let reference = super::reference(Tier::Statistical, &case, Promises::all())?;
+    let reference = super::reference(Tier::Statistical, &case, Promises::all(), None)?;
     let good = right(&reference, &case.problem)?;
     let u = ElementType::F32.unit_roundoff();
     for (index, (value, gauge)) in reference.values().iter().zip(reference.gauges()).enumerate() {
