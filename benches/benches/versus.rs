@@ -1,12 +1,13 @@
 //! What the WGSL backend picks by itself, in the way and with the rows of CSV that `cublas.py` and the
 //! peers have, so that runs of them can alternate.
 //!
-//! `cargo bench -p lapidary-bench --bench versus -- [--quick] [FILTER]`, where FILTER is a part of
+//! `cargo bench -p lapidary-bench --bench versus -- [--quick] [FILTER …]`, where a FILTER is a part of
 //! `f32 4096x4096x4096`. Each row is the median of seven rounds of up to 70 products, on operands taken
 //! in turn. `one` is a product between its own two timestamps; `in a row` are products recorded into one
-//! pass, the time divided by their number, as a CUDA graph's is; `outputs apart` the same
-//! with an output for each, so that none waits for another; `B packed` the same with B packed before. The rows go to standard output; `cargo run -p lapidary-bench --example versus_table`
-//! turns those of several runs into a table.
+//! pass, the time divided by their number, as a CUDA graph's is; `outputs apart` the same with an output
+//! for each, so that none waits for another; `B packed` the same with B packed before; `f16 sums` the
+//! same where they are allowed, if the backend takes a kernel that has them. The rows go to standard
+//! output; `cargo run -p lapidary-bench --example versus_table` turns those of several runs into a table.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -41,7 +42,7 @@ fn main() -> ExitCode {
         (true, true) => Extent::Quick,
         (true, false) => Extent::Full,
     };
-    let filter = arguments.iter().find(|argument| !argument.starts_with("--"));
+    let filters: Vec<&String> = arguments.iter().filter(|a| !a.starts_with("--")).collect();
     let device = match Wgsl::with_options(&WgslOptions::default()) {
         Ok(device) => device,
         Err(error) => {
@@ -53,7 +54,7 @@ fn main() -> ExitCode {
     let mut rows = Vec::new();
     for shape in versus_shapes(extent, device.limits().software) {
         let name = format!("{} {}", shape.dtype(), shape.name());
-        let chosen = filter.is_none_or(|filter| name.contains(filter));
+        let chosen = filters.is_empty() || filters.iter().any(|filter| name.contains(*filter));
         if chosen && device.info().elements.contains(&shape.input) {
             measure(&device, &shape, extent, &commit, &mut rows);
         }
@@ -79,9 +80,9 @@ fn measure(device: &Wgsl, shape: &Shape, extent: Extent, commit: &str, rows: &mu
         clock: if device_clock { Clock::Device } else { Clock::Wall },
     };
     match figures(device, shape, extent) {
-        Ok((kernel, device_clock, figures)) => {
+        Ok((device_clock, figures)) => {
             let context = context(device_clock);
-            rows.extend(figures.iter().map(|(way, seconds)| {
+            rows.extend(figures.iter().map(|Figure { way, kernel, seconds }| {
                 Row::measured(&format!("lapidary-wgsl {way} [{kernel}]"), shape, seconds, &context)
             }));
         }
@@ -92,14 +93,24 @@ fn measure(device: &Wgsl, shape: &Shape, extent: Extent, commit: &str, rows: &mu
     }
 }
 
-/// The kernel that was picked, whether the times are the device's own, and for each way of running it
-/// the seconds of a product, a round each.
-type Figures = (String, bool, Vec<(&'static str, Vec<f64>)>);
+/// One way of running a product.
+struct Figure {
+    way: &'static str,
+    /// The kernel that was picked.
+    kernel: String,
+    /// Seconds of a product, a round each.
+    seconds: Vec<f64>,
+}
 
-fn figures(device: &Wgsl, shape: &Shape, extent: Extent) -> Result<Figures, ContestError> {
+/// Whether the times are the device's own, and the figures.
+fn figures(
+    device: &Wgsl,
+    shape: &Shape,
+    extent: Extent,
+) -> Result<(bool, Vec<Figure>), ContestError> {
     let arena = DeviceArena::new(device, shape)?;
     let plan = arena.plan(&PlanOptions::default())?;
-    let kernel = device.summary(&plan).kernel.clone();
+    let kernel_of = |plan| device.summary(plan).kernel.clone();
     let warm_up = if extent == Extent::Smoke { Duration::ZERO } else { WARM_UP };
     let (once, device_clock) = arena.time(&plan, 3, warm_up)?;
     let once = Summary::of(&once).map_or(ROUND, |once| once.median);
@@ -108,17 +119,26 @@ fn figures(device: &Wgsl, shape: &Shape, extent: Extent) -> Result<Figures, Cont
     let runs = runs as usize;
     let (all, _) = arena.time(&plan, rounds * runs, Duration::ZERO)?;
     let one = all.chunks(runs).filter_map(Summary::of).map(|round| round.median).collect();
-    let mut figures = vec![("one", one), ("in a row", arena.time_in_a_row(&plan, rounds, runs)?)];
+    let figure = |way, seconds| Figure { way, kernel: kernel_of(&plan), seconds };
+    let mut figures =
+        vec![figure("one", one), figure("in a row", arena.time_in_a_row(&plan, rounds, runs)?)];
     if output_bytes(shape) * runs as f64 <= OUTPUTS {
         let seconds = arena.time_outputs_apart(&plan, rounds, runs)?;
-        figures.push(("in a row, outputs apart", seconds));
+        figures.push(figure("in a row, outputs apart", seconds));
     }
     if packing_is_of_use(shape) {
         let (packed, _) = arena.pack(&plan)?;
         let seconds = arena.time_packed_in_a_row(&plan, &packed, rounds, runs)?;
-        figures.push(("in a row, B packed", seconds));
+        figures.push(figure("in a row, B packed", seconds));
     }
-    Ok((kernel, device_clock, figures))
+    // A permission that makes no difference where no kernel with f16 sums is expected to be faster.
+    let allowed = arena.plan(&PlanOptions::default().f16_sums(true))?;
+    if device.summary(&allowed).f16_sums {
+        arena.time(&allowed, 1, warm_up)?;
+        let seconds = arena.time_in_a_row(&allowed, rounds, runs)?;
+        figures.push(Figure { way: "in a row, f16 sums", kernel: kernel_of(&allowed), seconds });
+    }
+    Ok((device_clock, figures))
 }
 
 fn output_bytes(shape: &Shape) -> f64 {

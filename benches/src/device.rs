@@ -97,8 +97,8 @@ impl<'d> DeviceArena<'d> {
             layout: problem.c_layout,
         };
         let found = lapidary_core::AnyMatrixRef::new(&bytes, problem.c, place)?;
-        let tile = self.device.summary(plan).block_tile;
-        let positions = oracle::sample_positions(problem, tile, SAMPLE, 1);
+        let summary = self.device.summary(plan);
+        let positions = oracle::sample_positions(problem, summary.block_tile, SAMPLE, 1);
         let mut operands = Operands::new(self.host[0].as_ref(), self.host[1].as_ref());
         if let Some(scales) = &self.scales {
             let view = AnyVectorRef::new(scales.host.bytes(), scales.host.element());
@@ -108,7 +108,11 @@ impl<'d> DeviceArena<'d> {
                 operands.col_scale = Some(view);
             }
         }
-        let comparison = oracle::reference_at(problem, &operands, &positions)?.compare(&found);
+        let mut reference = oracle::reference_at(problem, &operands, &positions)?;
+        if summary.f16_sums {
+            reference = reference.summing_in(lapidary_core::ElementType::F16);
+        }
+        let comparison = reference.compare(&found);
         let wrong = comparison.mismatches + comparison.unjudged;
         if wrong == 0 {
             return Ok(());

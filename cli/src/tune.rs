@@ -154,7 +154,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let device = Wgsl::with_options(&options)?;
     let how = TuneOptions::default()
         .runs(arguments.runs)
-        .warm_up(Duration::from_millis(arguments.warm_up));
+        .warm_up(Duration::from_millis(arguments.warm_up))
+        .f16_sums(arguments.f16_sums);
     let report = device.tune(&problem, &how)?;
     let found = report.winner.is_some();
     print::report(&Table::new(&device, &problem, report), arguments.json)?;

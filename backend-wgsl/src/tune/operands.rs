@@ -119,9 +119,12 @@ impl<'p> Data<'p> {
         operands.row_scale = self.row_scale.as_ref().map(Vector::view);
         operands.col_scale = self.col_scale.as_ref().map(Vector::view);
         operands.b_group_scales = self.group_scales.as_ref().map(Vector::view);
-        let tile = device.summary(plan).block_tile;
-        let positions = oracle::sample_positions(problem, tile, sample, 12);
-        let reference = oracle::reference_at(problem, &operands, &positions)?;
+        let summary = device.summary(plan);
+        let positions = oracle::sample_positions(problem, summary.block_tile, sample, 12);
+        let mut reference = oracle::reference_at(problem, &operands, &positions)?;
+        if summary.f16_sums {
+            reference = reference.summing_in(ElementType::F16);
+        }
         let comparison = reference.compare(&AnyMatrixRef::new(&found, problem.c, view(&self.c))?);
         let (wrong, checked) = (comparison.mismatches + comparison.unjudged, comparison.checked);
         Ok((wrong > 0).then_some(Outcome::Wrong { wrong, checked }))

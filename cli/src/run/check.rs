@@ -3,7 +3,7 @@
 use std::fmt;
 
 use lapidary_core::oracle::{self, Comparison, Unjudged};
-use lapidary_core::{AnyMatrixRef, Error, Operands, Problem};
+use lapidary_core::{AnyMatrixRef, ElementType, Error, Operands, PlanSummary, Problem};
 use serde::Serialize;
 
 use crate::progress::Parts;
@@ -64,8 +64,8 @@ pub(super) struct Checked {
 /// Compares `found` with the oracle: all elements, or, where that would take long, a sample that
 /// holds the corners and one element of every tile at the border.
 ///
-/// `finite_only` leaves out elements that a NaN or infinity among the inputs reaches, for devices
-/// that promise nothing about them.
+/// `summary` says where the tiles' borders are, and whether the sums were f16. `finite_only` leaves out
+/// elements that a NaN or infinity among the inputs reaches, for devices that promise nothing about them.
 ///
 /// # Errors
 /// [`Error::OutOfMemory`].
@@ -73,12 +73,12 @@ pub(super) fn against_oracle(
     problem: &Problem,
     operands: &Operands<'_>,
     found: AnyMatrixRef<'_>,
-    block_tile: [usize; 2],
+    summary: &PlanSummary,
     finite_only: bool,
 ) -> Result<Checked, Error> {
     let products = if problem.reads_factors() { problem.k } else { 1 };
     let at_least = (BUDGET / products).max(SAMPLE);
-    let positions = oracle::sample_positions(problem, block_tile, at_least, SEED);
+    let positions = oracle::sample_positions(problem, summary.block_tile, at_least, SEED);
     let mut checked = Checked {
         passed: false,
         verdict: Verdict::NothingChecked,
@@ -98,6 +98,9 @@ pub(super) fn against_oracle(
         let mut reference = oracle::reference_at(problem, operands, part)?;
         if finite_only {
             reference = reference.with_unspecified_non_finite();
+        }
+        if summary.f16_sums {
+            reference = reference.summing_in(ElementType::F16);
         }
         checked.add(&reference.compare(&found));
         bar.update(checked.checked as u64, positions.len() as u64);
@@ -163,9 +166,15 @@ impl fmt::Display for Checked {
 
 #[cfg(test)]
 mod tests {
-    use lapidary_core::{ElementType, MatrixRef};
+    use lapidary_core::MatrixRef;
 
     use super::*;
+
+    fn summary(block_tile: [usize; 2]) -> PlanSummary {
+        let mut summary = PlanSummary::new("", "");
+        summary.block_tile = block_tile;
+        summary
+    }
 
     #[test]
     fn an_error_anywhere_is_found_and_placed() {
@@ -175,7 +184,7 @@ mod tests {
         let problem = operands.problem(ElementType::F32).unwrap();
         let check = |c: &[f32; 4]| {
             let c = MatrixRef::row_major(c, 2, 2).unwrap().erase();
-            against_oracle(&problem, &operands, c, [0, 0], false).unwrap()
+            against_oracle(&problem, &operands, c, &summary([0, 0]), false).unwrap()
         };
         let right = check(&[7.0, 10.0, 15.0, 22.0]);
         assert!(right.passed && right.checked == 4 && right.mismatches == 0, "{right}");
@@ -195,7 +204,7 @@ mod tests {
             let problem = operands.problem(ElementType::F32).unwrap();
             let c = [c];
             let c = MatrixRef::row_major(&c, 1, 1).unwrap().erase();
-            against_oracle(&problem, &operands, c, [0, 0], finite_only).unwrap()
+            against_oracle(&problem, &operands, c, &summary([0, 0]), finite_only).unwrap()
         };
         // Beyond f32 for any order: judged. A NaN where it propagates: judged.
         assert!(check(&[3e38, 3e38], f32::INFINITY, false).passed);
@@ -225,7 +234,7 @@ mod tests {
         // The last corner is part of every sample.
         c[m * n - 1] = 511.0;
         let c = MatrixRef::row_major(&c, m, n).unwrap().erase();
-        let checked = against_oracle(&problem, &operands, c, [128, 128], false).unwrap();
+        let checked = against_oracle(&problem, &operands, c, &summary([128, 128]), false).unwrap();
         assert!(checked.checked < checked.elements && checked.checked >= SAMPLE);
         assert_eq!((checked.mismatches, checked.worst), (1, Some([0, m - 1, n - 1])));
     }

@@ -66,8 +66,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let checked = arguments
         .check
         .then(|| {
-            let (c, tile) = (output.matrix.as_ref(), output.summary.block_tile);
-            check::against_oracle(&problem, &operands, c, tile, !chosen.specifies_non_finite())
+            let (c, finite_only) = (output.matrix.as_ref(), !chosen.specifies_non_finite());
+            check::against_oracle(&problem, &operands, c, &output.summary, finite_only)
         })
         .transpose()?;
     let quantization = match &exact {

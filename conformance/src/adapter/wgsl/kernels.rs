@@ -31,6 +31,9 @@ pub(crate) fn kernels_for(types: Types, limits: &DeviceLimits) -> Vec<KernelChoi
     if limits.cooperative && operand == ElementType::F16 && !types.groups {
         blocks.extend(decide::cooperative_blocks());
     }
+    if limits.cooperative_f16 && operand == ElementType::F16 && !types.groups {
+        blocks.extend(decide::cooperative_f16_blocks());
+    }
     all.extend(blocks.iter().map(|block| KernelChoice::Policy(block.config)));
     // Few enough that workgroups get parts of several blocks, and blocks parts of several ones.
     let shared = match operand.accumulator() {
