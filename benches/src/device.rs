@@ -110,7 +110,10 @@ impl<'d> DeviceArena<'d> {
         }
         let mut reference = oracle::reference_at(problem, &operands, &positions)?;
         if summary.f16_sums {
-            reference = reference.summing_in(lapidary_core::ElementType::F16);
+            // From K = 2048 on there is no worst case; the operands are random.
+            reference = reference
+                .summing_in(lapidary_core::ElementType::F16)
+                .within_units(oracle::RANDOM_UNITS);
         }
         let comparison = reference.compare(&found);
         let wrong = comparison.mismatches + comparison.unjudged;

@@ -12,6 +12,7 @@ mod misuse;
 #[cfg(feature = "wgsl")]
 mod wgsl;
 
+use lapidary_core::oracle::RANDOM_UNITS;
 use lapidary_core::testing::Case;
 use lapidary_core::{DeviceInfo, ElementType, Error, KernelChoice, PlanOptions, Problem};
 
@@ -122,22 +123,21 @@ pub struct Promises {
     pub f16: bool,
     /// Whether additions may truncate: the unit of roundoff counts twice.
     pub truncates: bool,
-    /// Largest error of random sums in units of u·Σ|a||b|, whatever K is.
-    ///
-    /// Of K products ab with a and b uniform on [−1, 1], summed one after the other, the partial sum
-    /// sᵢ has the variance i/9, and the rounding of each adds an error of at most u·|sᵢ|, spread evenly:
-    /// of variance u²·sᵢ²/3. Together they have the standard deviation u·K/(3·√6), which is 0.54 units,
-    /// as Σ|a||b| is about K/4; any other order of summation has shorter partial sums. So 8 units are 15
-    /// standard deviations there. Scales of rows, columns and groups, and types of few bits, make some
-    /// products outweigh the others, so that fewer of them count.
+    /// Largest error of random sums in units of u·Σ|a||b|, whatever K is; see [`RANDOM_UNITS`].
     pub units: f64,
 }
 
 impl Promises {
-    /// Everything: IEEE arithmetic throughout, and random sums within 8 units.
+    /// Everything: IEEE arithmetic throughout, and random sums within [`RANDOM_UNITS`].
     #[must_use]
     pub const fn all() -> Self {
-        Self { non_finite: true, subnormals: true, f16: true, truncates: false, units: 8.0 }
+        Self {
+            non_finite: true,
+            subnormals: true,
+            f16: true,
+            truncates: false,
+            units: RANDOM_UNITS,
+        }
     }
 }
 

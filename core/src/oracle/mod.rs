@@ -63,6 +63,17 @@ impl core::fmt::Display for Position {
     }
 }
 
+/// Units for [`Reference::within_units`] that random sums stay within, whatever K is and whatever type they
+/// are in.
+///
+/// Of K products ab with a and b uniform on [−1, 1], summed one after the other, the partial sum sᵢ has the
+/// variance i/9, and the rounding of each adds an error of at most u·|sᵢ|, spread evenly: of variance
+/// u²·sᵢ²/3. Together they have the standard deviation u·K/(3·√6), which is 0.54 units, as Σ|a||b| is about
+/// K/4; any other order of summation has shorter partial sums. So 8 units are 15 standard deviations there.
+/// Scales of rows, columns and groups, and types of few bits, make some products outweigh the others, so
+/// that fewer of them count.
+pub const RANDOM_UNITS: f64 = 8.0;
+
 /// The oracle's answer for all elements of C, or for a sample of them.
 #[derive(Clone, Debug)]
 pub struct Reference {
