@@ -27,6 +27,34 @@ fn has_device(output: &Output) -> bool {
     !none
 }
 
+/// What was found with f16 sums allowed is for runs that allow them, and no others.
+#[test]
+fn f16_sums_are_a_class_of_their_own() {
+    let folder = Folder::new();
+    let arguments =
+        ["8", "8", "8", "--dtype", "f16", "--out-dtype", "f32", "--f16-sums", "--runs", "1"];
+    let output = tune(&folder, &[&arguments[..], &["--warm-up", "0", "--json"]].concat());
+    if !has_device(&output) {
+        return;
+    }
+    assert!(output.status.success(), "{output:?}");
+    let table: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(table["class"].as_str().unwrap().contains("f16-sums"), "{table}");
+    let a = folder.npy("a.npy", &[8, 8], &[1f32; 64]);
+    for (flag, measured) in [(None, false), (Some("--f16-sums"), true)] {
+        let run = Command::new(env!("CARGO_BIN_EXE_lapidary"))
+            .args(["run", &a, &a, "--dtype", "f16", "--out-dtype", "f32", "--backend", "wgsl"])
+            .args(["--check", "--json"])
+            .args(flag)
+            .env("LAPIDARY_TUNE_CACHE", folder.path("tune"))
+            .output()
+            .unwrap();
+        assert!(run.status.success(), "{run:?}");
+        let text = String::from_utf8(run.stdout).unwrap();
+        assert_eq!(text.contains("measured on this device"), measured, "{flag:?} {text}");
+    }
+}
+
 #[test]
 fn the_table_is_printed_and_the_winner_used_by_run() {
     let folder = Folder::new();

@@ -219,6 +219,28 @@ mod tests {
         assert!(text.contains("1 not judged (NaN or infinity among their inputs"), "{text}");
     }
 
+    /// Sums in f16 may be as far off as f16 makes them, where the plan says that they are f16.
+    #[test]
+    fn f16_sums_are_held_to_f16() {
+        let halves = |len| vec![half::f16::from_f32(0.75); len];
+        let (a, b) = (halves(64), halves(64));
+        let operands = Operands::new(
+            MatrixRef::row_major(&a, 1, 64).unwrap(),
+            MatrixRef::row_major(&b, 64, 1).unwrap(),
+        );
+        let problem = operands.problem(ElementType::F32).unwrap();
+        let check = |c: f32, f16_sums| {
+            let c = [c];
+            let c = MatrixRef::row_major(&c, 1, 1).unwrap().erase();
+            let mut summary = summary([0, 0]);
+            summary.f16_sums = f16_sums;
+            against_oracle(&problem, &operands, c, &summary, false).unwrap().passed
+        };
+        assert!(check(36.0, false) && check(36.0, true));
+        assert!(!check(36.5, false) && check(36.5, true));
+        assert!(!check(39.0, true), "more than 64 roundings of 2⁻¹¹");
+    }
+
     #[test]
     fn large_products_are_sampled() {
         let k = 1 << 10;
