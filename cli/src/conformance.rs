@@ -131,8 +131,8 @@ impl Which {
         // Cases, and how many of them share a compilation.
         let (quick, full) = match self {
             Self::Cpu => ([700, 4], [7_000, 4]),
-            Self::Wgsl => ([1_300, 4], [7_000, 10]),
-            Self::Gfx942 | Self::Gfx950 => ([600, 6], [6_200, 8]),
+            Self::Wgsl => ([1_300, 4], [7_200, 10]),
+            Self::Gfx942 | Self::Gfx950 => ([600, 6], [6_700, 8]),
             Self::Rocm => ([2_000, 6], [20_000, 6]),
         };
         let [cases, per_build] = if mode == Mode::Full { full } else { quick };
