@@ -8,6 +8,7 @@ choose: parts of `f32 4096x4096x4096`, as those of `cargo bench`'s are.
 """
 
 import math
+import os
 import statistics
 import subprocess
 import sys
@@ -80,10 +81,17 @@ def seconds(types, m, n, k, batch):
 
 
 def commit():
-    """The commit of the working tree."""
-    try:
-        command = ["git", "rev-parse", "--short=12", "HEAD"]
+    """The commit that LAPIDARY_COMMIT names, else the working tree's, with a + where files differ."""
+    if "LAPIDARY_COMMIT" in os.environ:
+        return os.environ["LAPIDARY_COMMIT"]
+
+    def git(*arguments):
+        command = ["git", *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        changed = git("status", "--porcelain")
+        return git("rev-parse", "--short=12", "HEAD") + ("+" if changed else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
 

@@ -16,8 +16,8 @@ use crate::plan::{Dispatch, Prepared, WgslPlan};
 /// One product may read what an earlier one wrote. wgpu puts a barrier between two dispatches of a pass
 /// where one of them writes a buffer that the other uses, even other parts of it; products on different
 /// buffers may run at the same time. Products of one plan share the plan's own memory, where
-/// [`PlanSummary::scratch_bytes`](lapidary_core::PlanSummary::scratch_bytes) is not 0, and then run one
-/// after another.
+/// [`PlanSummary::scratch_bytes`](lapidary_core::PlanSummary::scratch_bytes) is not 0 (for a C that starts
+/// inside of a word, that of [`WgslPlan::apart_summary`]), and then run one after another.
 ///
 /// A batch keeps what it needs alive: plans and tensors may be dropped before it is submitted.
 ///

@@ -152,6 +152,7 @@ impl Wgsl {
         summary.dispatches = indices
             .flat_map(|index| plans[index].decision.summary.dispatches.iter().copied())
             .collect();
+        plans.iter().for_each(|plan| summary.add_piece(&plan.decision.summary));
         summary.scratch_bytes =
             cut.bytes + plans.iter().map(|plan| plan.decision.summary.scratch_bytes).sum::<u64>();
         Ok(WgslPlan::of_deep(self, problem, options, decision, Deep { steps, plans, sums }))

@@ -105,6 +105,13 @@ impl WgslPlan {
         self.packed.get().map(|plan| &plan.decision.summary)
     }
 
+    /// How products are computed whose C does not start at a whole four of elements that share words, once
+    /// there was one: by a plan of its own, with memory for sums and a second pass.
+    #[must_use]
+    pub fn apart_summary(&self) -> Option<&PlanSummary> {
+        self.apart.get().map(|plan| &plan.decision.summary)
+    }
+
     /// The WGSL of the dispatch that multiplies, or of the only pass where there is no product.
     #[must_use]
     pub fn source(&self) -> String {
@@ -233,7 +240,8 @@ impl Wgsl {
             apart: OnceLock::new(),
             deep: None,
         };
-        // Compile now: a kernel that the driver refuses is an error of the plan, not of its use.
+        // Compile now: a kernel that the driver refuses is an error of the plan, not of its use. Those of
+        // another plan, for a packed B or a C that starts inside of a word, are of their first use.
         if !problem.is_empty() {
             if let Some(kernel) = &plan.decision.kernel {
                 self.multiply_pipeline(&plan, kernel, multiply_access(kernel))?;

@@ -114,8 +114,12 @@ fn weights_are_exact_on_matrix_units() {
         return;
     }
     use Arrangement::{ColMajor, Dense, Padded, RowMajor};
+    let mut blocks = cooperative_blocks().to_vec();
+    if device.limits().cooperative_f16 {
+        blocks.extend(cooperative_f16_blocks());
+    }
     for weights in [ElementType::I8, ElementType::I4] {
-        for row in cooperative_blocks() {
+        for row in &blocks {
             let kernel = KernelChoice::Policy(row.config);
             for (index, [m, n, k]) in [[128, 256, 64], [127, 257, 67], [33, 40, 3], [255, 129, 131]]
                 .into_iter()

@@ -101,6 +101,8 @@ fn a_plan_takes_both_kinds_of_c() {
     let plan = device.plan(&problem, &options).expect("plans");
     assert_eq!(plan.decision().store, Store::Fused);
     assert_eq!(plan.decision().summary.scratch_bytes, 0);
+    assert!(plan.decision().summary.notes.iter().any(|note| note.contains("multiple of 8 bytes")));
+    assert!(plan.apart_summary().is_none());
     for c in [Dense, RowMajor, Dense, RowMajor] {
         let mut case =
             Case::new(problem.clone(), Values::SmallIntegers(3), 5).arranged(Dense, Dense, c);
@@ -114,6 +116,9 @@ fn a_plan_takes_both_kinds_of_c() {
         let comparison = expected.compare_exact(&common::found(&case.c, &after));
         assert!(comparison.passed(), "{c:?}: {comparison}");
     }
+    let apart = plan.apart_summary().expect("there was such a C");
+    assert_eq!(apart.passes, ["pack_rows"]);
+    assert_eq!(apart.scratch_bytes, 40 * 64 * 4);
 }
 
 /// Numbers that are no values of the output: ties, ones past the largest, subnormal ones; for i8 all of its

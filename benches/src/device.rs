@@ -110,10 +110,7 @@ impl<'d> DeviceArena<'d> {
         }
         let mut reference = oracle::reference_at(problem, &operands, &positions)?;
         if summary.f16_sums {
-            // From K = 2048 on there is no worst case; the operands are random.
-            reference = reference
-                .summing_in(lapidary_core::ElementType::F16)
-                .within_units(oracle::RANDOM_UNITS);
+            reference = reference.of_random_f16_sums();
         }
         let comparison = reference.compare(&found);
         let wrong = comparison.mismatches + comparison.unjudged;

@@ -87,7 +87,7 @@ pub struct PlanSummary {
     /// Elements of A a load fetches.
     pub load_width: usize,
     /// Whether products of f16 are summed in f16, which [`PlanOptions::f16_sums`] allows and a kernel that
-    /// was asked for by its policies may do.
+    /// was asked for by its policies may do; of a product in pieces, whether those of any piece are.
     pub f16_sums: bool,
     /// Bytes of workgroup memory a workgroup uses.
     pub workgroup_bytes: usize,
@@ -96,6 +96,11 @@ pub struct PlanSummary {
 }
 
 impl PlanSummary {
+    /// Takes over what is true of a whole product as soon as it is of one piece: sums in f16.
+    pub fn add_piece(&mut self, piece: &Self) {
+        self.f16_sums |= piece.f16_sums;
+    }
+
     /// A summary with a kernel's name and the reason for it, everything else empty.
     #[must_use]
     pub fn new(kernel: impl Into<String>, reason: impl Into<String>) -> Self {
@@ -318,4 +323,23 @@ pub trait Backend: Sized {
         c: AnyMatrixMut<'_>,
         progress: &dyn Fn(Progress),
     ) -> impl Future<Output = Result<PlanSummary, Error>>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_piece_with_f16_sums_makes_a_product_with_f16_sums() {
+        for pieces in [[false, false], [false, true], [true, false], [true, true]] {
+            let [first, second] = pieces.map(|f16_sums| {
+                let mut summary = PlanSummary::new("kernel", "reason");
+                summary.f16_sums = f16_sums;
+                summary
+            });
+            let mut whole = first;
+            whole.add_piece(&second);
+            assert_eq!(whole.f16_sums, pieces.contains(&true));
+        }
+    }
 }

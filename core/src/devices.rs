@@ -183,7 +183,10 @@ impl<B: Backend + Sync> Devices<B> {
                 "columns {start} to {end} (exclusive) on device {index}, {name}: {}",
                 output.summary.kernel
             ));
-            summary.get_or_insert(output.summary);
+            match &mut summary {
+                Some(summary) => summary.add_piece(&output.summary),
+                None => summary = Some(output.summary),
+            }
         }
         let mut summary = summary.unwrap_or_else(|| PlanSummary::new("none", "no columns"));
         summary.notes.extend(notes);

@@ -250,6 +250,14 @@ fn decide_store(
         ));
         (Store::Packed, Some(kernel), operands)
     } else if needed(Store::Fused, kernel.slices.is_some()) <= limits.storage_bindings {
+        if problem.c.size() < 4 {
+            notes.push(format!(
+                "stores four {} at a time; a C that does not start at a multiple of {} bytes takes another \
+                 plan, with sums of its own and a second pass",
+                problem.c,
+                4 * problem.c.size()
+            ));
+        }
         (Store::Fused, Some(kernel), operands)
     } else {
         notes.push(format!(

@@ -253,7 +253,8 @@ impl<'d> Stream<'d> {
                     self.plans.pop_front();
                 }
                 let plan = self.device.plan_untuned(problem, &self.options)?;
-                summary.get_or_insert_with(|| plan.decision.summary.clone());
+                let made = &plan.decision.summary;
+                summary.get_or_insert_with(|| made.clone()).add_piece(made);
                 self.plans.push_back((problem.clone(), plan));
                 self.plans.len() - 1
             }

@@ -123,8 +123,7 @@ impl<'p> Data<'p> {
         let positions = oracle::sample_positions(problem, summary.block_tile, sample, 12);
         let mut reference = oracle::reference_at(problem, &operands, &positions)?;
         if summary.f16_sums {
-            // From K = 2048 on there is no worst case; the operands are random.
-            reference = reference.summing_in(ElementType::F16).within_units(oracle::RANDOM_UNITS);
+            reference = reference.of_random_f16_sums();
         }
         let comparison = reference.compare(&AnyMatrixRef::new(&found, problem.c, view(&self.c))?);
         let (wrong, checked) = (comparison.mismatches + comparison.unjudged, comparison.checked);

@@ -262,6 +262,13 @@ impl Reference {
         self
     }
 
+    /// For random data of either sign whose products are summed in f16: units of f16, since from K = 2048 on
+    /// there is no worst case.
+    #[must_use]
+    pub fn of_random_f16_sums(self) -> Self {
+        self.summing_in(ElementType::F16).within_units(RANDOM_UNITS)
+    }
+
     /// The type that products are summed in, as far as the bound goes: that of
     /// [`summing_in`](Self::summing_in), else the one that the epilogue is computed in.
     #[must_use]

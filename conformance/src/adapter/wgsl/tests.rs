@@ -91,3 +91,45 @@ fn generated_products_are_cut_along_every_axis() {
         }
     }
 }
+
+/// A list as long as that of `--quick` has kernels of every body that knows sizes, on a device that writes
+/// them into the text where the plain one does not, and outputs that such kernels store four at a time.
+#[test]
+fn generated_products_are_specialised() {
+    let adapter = match WgslAdapter::open(&WgslOptions::default()) {
+        Ok(adapter) => adapter,
+        Err(error) => {
+            assert!(std::env::var("LAPIDARY_REQUIRE_GPU").as_deref() != Ok("1"), "{error}");
+            println!("skipped: {error}");
+            return;
+        }
+    };
+    let (mut count, mut quads) = (BTreeMap::<_, usize>::new(), 0);
+    for item in generate(&adapter, 1300, 4, 1) {
+        let (spec, route) = (&item.spec, item.spec.route);
+        let outline = Outline::of_spec(spec).expect("a valid problem");
+        if route != Route::Specialised
+            || adapter.expect(&item.kernel, &outline, route) != Expectation::Runs
+        {
+            continue;
+        }
+        let problem = spec.laid_out().expect("a valid problem").0;
+        let mut options = PlanOptions::kernel(item.kernel);
+        (options.k_slices, options.copies) = (spec.k_slices, spec.copies);
+        let plan = adapter.devices.of(route).plan(&problem, &options).expect("it runs");
+        let decision = plan.decision();
+        let Some(kernel) = decision.kernel.as_ref().filter(|kernel| kernel.body.is_written_out())
+        else {
+            continue;
+        };
+        assert!(kernel.sizes.is_some(), "{spec}");
+        *count.entry(format!("{:?}", kernel.body)).or_default() += 1;
+        quads += usize::from(decision.stores_quads());
+    }
+    println!("{count:?}, of which {quads} store four narrow elements at a time");
+    assert!(
+        ["Vector", "Skinny", "Split"].iter().all(|body| count.contains_key(*body)),
+        "{count:?}"
+    );
+    assert!(quads > 0);
+}
