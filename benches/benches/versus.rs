@@ -8,8 +8,10 @@
 //! for each, so that none waits for another; `B packed` the same with B packed before; `f16 sums` the
 //! same where they are allowed, if the backend takes a kernel that has them. The rows go to standard
 //! output; `cargo run -p lapidary-bench --example versus_table` turns those of several runs into a table.
+//!
+//! With the feature `peers` CubeK's rows follow, of the package in `peers/`, which is built first.
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use lapidary_bench::commit;
@@ -59,16 +61,49 @@ fn main() -> ExitCode {
             measure(&device, &shape, extent, &commit, &mut rows);
         }
     }
+    let failed = rows.iter().filter(|row| row.status != "ok").count();
+    let peers_wanted = cfg!(feature = "peers") && extent != Extent::Smoke;
+    if peers_wanted && device.limits().software {
+        eprintln!("skipped: CubeK, whose SPIR-V Mesa's software device crashes on");
+    } else if peers_wanted {
+        match peers(extent, &filters) {
+            Ok(theirs) => rows.extend(theirs),
+            Err(reason) => {
+                eprintln!("the peers cannot be timed: {reason}");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
     if let Err(error) = row::write(&rows, std::io::stdout().lock()) {
         eprintln!("the rows cannot be written: {error}");
         return ExitCode::FAILURE;
     }
-    let failed = rows.iter().filter(|row| row.status != "ok").count();
     if failed > 0 {
         eprintln!("{failed} rows have no figure");
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
+}
+
+/// The rows of the package in `peers/`, which takes one filter.
+fn peers(extent: Extent, filters: &[&String]) -> Result<Vec<Row>, String> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/Cargo.toml");
+    let mut command = Command::new(cargo);
+    command.args(["run", "--release", "--quiet", "--manifest-path", manifest, "--"]);
+    if extent == Extent::Quick {
+        command.arg("--quick");
+    }
+    let output = command
+        .args(filters.iter().take(1))
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| error.to_string())?;
+    let rows = row::read(output.stdout.as_slice()).map_err(|error| error.to_string())?;
+    if rows.is_empty() && !output.status.success() {
+        return Err(format!("they ended with {}", output.status));
+    }
+    Ok(rows)
 }
 
 /// Adds the rows of one shape.

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::{fs, io};
 
-use lapidary_bench::row::Row;
+use lapidary_bench::row;
 use lapidary_bench::versus;
 
 fn main() -> ExitCode {
@@ -29,8 +29,7 @@ fn main() -> ExitCode {
 fn run(document: &Path, tables: impl Iterator<Item = String>) -> Result<(), (String, io::Error)> {
     let mut rows = Vec::new();
     for path in tables {
-        let read = csv::Reader::from_path(&path)
-            .and_then(|mut reader| reader.deserialize().collect::<Result<Vec<Row>, _>>());
+        let read = fs::File::open(&path).map_err(csv::Error::from).and_then(row::read);
         rows.extend(read.map_err(|error| (path, io::Error::other(error)))?);
     }
     let name = |error| (document.display().to_string(), error);

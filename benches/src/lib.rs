@@ -2,8 +2,8 @@
 //!
 //! `cargo bench -p lapidary-bench` times the WGSL kernels, the CPU backend and its peers through
 //! criterion; `--bench cpu_pairs` compares CPU products in turn, which holds on a machine whose speed
-//! drifts; `--bench versus` times what is compared with other GPU libraries (`cublas.py`, and `peers/`,
-//! a package of its own).
+//! drifts; `--bench versus` times what is compared with other GPU libraries (`cublas.py`, and with
+//! the feature `peers` the package in `peers/`).
 //!
 //! [`stats`], [`row`] and [`shape`] are plain data with tests; [`cpu`] holds the contenders on host
 //! memory, [`device`] those on a WGSL device, [`operands`] what they multiply.

@@ -1,6 +1,6 @@
 //! One measured figure, as a row of CSV.
 
-use std::io::Write;
+use std::io::{Read, Write};
 
 use serde::{Deserialize, Serialize};
 
@@ -117,6 +117,14 @@ pub fn write(rows: &[Row], to: impl Write) -> Result<(), csv::Error> {
     Ok(())
 }
 
+/// The rows that [`write()`] wrote.
+///
+/// # Errors
+/// What reading gives, and a row of other columns.
+pub fn read(from: impl Read) -> Result<Vec<Row>, csv::Error> {
+    csv::Reader::from_reader(from).deserialize().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,8 +161,7 @@ mod tests {
         ];
         let mut text = Vec::new();
         write(&rows, &mut text)?;
-        let back: Vec<Row> =
-            csv::Reader::from_reader(text.as_slice()).deserialize().collect::<Result<_, _>>()?;
+        let back: Vec<Row> = read(text.as_slice())?;
         assert_eq!(back, rows);
         let header = text.split(|&b| b == b'\n').next().unwrap_or_default();
         assert_eq!(
