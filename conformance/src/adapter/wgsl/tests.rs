@@ -48,18 +48,21 @@ fn cuts(cutting: &Cutting, spec: &Spec, kernel: KernelChoice) -> Vec<&'static st
     }
 }
 
+/// The default device; says so where there is none, and fails where there has to be one.
+fn adapter() -> Option<WgslAdapter> {
+    WgslAdapter::open(&WgslOptions::default())
+        .inspect_err(|error| {
+            assert!(std::env::var("LAPIDARY_REQUIRE_GPU").as_deref() != Ok("1"), "{error}");
+            println!("skipped: {error}");
+        })
+        .ok()
+}
+
 /// A list as long as that of `--quick` has products cut along every axis, with a bias and with scales
 /// where scales can be.
 #[test]
 fn generated_products_are_cut_along_every_axis() {
-    let adapter = match WgslAdapter::open(&WgslOptions::default()) {
-        Ok(adapter) => adapter,
-        Err(error) => {
-            assert!(std::env::var("LAPIDARY_REQUIRE_GPU").as_deref() != Ok("1"), "{error}");
-            println!("skipped: {error}");
-            return;
-        }
-    };
+    let Some(adapter) = adapter() else { return };
     let cutting = adapter.devices.cutting.as_ref().expect("it was opened");
     let items = generate(&adapter, 1200, 4, 1);
     let mut count: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();
@@ -96,14 +99,7 @@ fn generated_products_are_cut_along_every_axis() {
 /// them into the text where the plain one does not, and outputs that such kernels store four at a time.
 #[test]
 fn generated_products_are_specialised() {
-    let adapter = match WgslAdapter::open(&WgslOptions::default()) {
-        Ok(adapter) => adapter,
-        Err(error) => {
-            assert!(std::env::var("LAPIDARY_REQUIRE_GPU").as_deref() != Ok("1"), "{error}");
-            println!("skipped: {error}");
-            return;
-        }
-    };
+    let Some(adapter) = adapter() else { return };
     let (mut count, mut quads) = (BTreeMap::<_, usize>::new(), 0);
     for item in generate(&adapter, 1300, 4, 1) {
         let (spec, route) = (&item.spec, item.spec.route);
