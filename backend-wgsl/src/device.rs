@@ -248,14 +248,8 @@ impl Wgsl {
             }
         }));
         let mut limits = DeviceLimits::of(&device);
-        if limits.subgroup_lanes == 32
-            && limits.f16
-            && features.contains(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX)
-        {
-            use wgpu::CooperativeScalarType::{F16, F32};
-            let listed = adapter.cooperative_matrix_properties();
-            let has = |sums| listed.iter().any(|properties| is_usable(properties, sums));
-            (limits.cooperative, limits.cooperative_f16) = (has(F32), has(F16));
+        if limits.f16 && features.contains(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX) {
+            limits.list_matrices(&adapter.cooperative_matrix_properties());
         }
         if let Some(tuning) = options.tuning {
             limits.tuning = tuning;
@@ -424,8 +418,8 @@ impl Wgsl {
             ),
             ("memory shared with the host".into(), yes_no(limits.unified)),
             ("f16".into(), yes_no(limits.f16)),
-            ("cooperative matrices".into(), yes_no(limits.cooperative)),
-            ("cooperative matrices with f16 sums".into(), yes_no(limits.cooperative_f16)),
+            ("cooperative matrices".into(), matrices(limits, limits.cooperative)),
+            ("cooperative matrices with f16 sums".into(), matrices(limits, limits.cooperative_f16)),
             (
                 "tuned for".into(),
                 match limits.tuning.measured_on {
@@ -440,14 +434,10 @@ impl Wgsl {
     }
 }
 
-/// Whether the kernels have a use for a configuration: 16×16×16, f16 factors, sums of this type.
-fn is_usable(
-    properties: &wgpu::CooperativeMatrixProperties,
-    sums: wgpu::CooperativeScalarType,
-) -> bool {
-    let sizes = (properties.m_size, properties.n_size, properties.k_size);
-    let factors = properties.ab_type == wgpu::CooperativeScalarType::F16;
-    sizes == (16, 16, 16) && factors && properties.cr_type == sums
+/// Sizes of a device's matrices along M, N and K, if it lists any.
+fn matrices(limits: &DeviceLimits, listed: bool) -> String {
+    let side = limits.matrix_units().side;
+    if listed { format!("{side}x{side}x{side}") } else { "no".to_owned() }
 }
 
 impl Inner {

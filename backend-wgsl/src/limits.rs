@@ -1,6 +1,6 @@
 //! What a device allows, as plain data that decisions are made from.
 
-use crate::decide::Tuning;
+use crate::decide::{MatrixUnits, Tuning};
 
 /// Floating-point operations one dispatch may have on a GPU: under a second on a slow one, so that
 /// no watchdog ends it.
@@ -8,6 +8,13 @@ const DISPATCH_OPERATIONS: f64 = 4e11;
 
 /// The same on a device that is a program on the CPU; keeps progress visible.
 const SOFTWARE_DISPATCH_OPERATIONS: f64 = 2e10;
+
+/// Rows, columns and steps of the matrices that WGSL can spell, larger ones first.
+const MATRIX_SIDES: [u32; 2] = [16, 8];
+
+/// Lanes of the subgroups that cooperative kernels can be cut for: a lane has a column of a subgroup's
+/// tile at least, and tiles have 32.
+const MATRIX_LANES: [u32; 3] = [8, 16, 32];
 
 /// The limits and features a plan depends on.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,7 +43,10 @@ pub struct DeviceLimits {
     pub unified: bool,
     /// Lanes of a subgroup where shaders may use subgroups and all have one size, else 0.
     pub subgroup_lanes: u32,
-    /// Whether 16×16×16 cooperative matrices of f16 factors and f32 sums can be used.
+    /// Rows, columns and steps along K of the cooperative matrices in use: 16, or 8 where the device
+    /// lists no larger ones; 0 without any.
+    pub matrix_side: u32,
+    /// Whether cooperative matrices of this size with f16 factors and f32 sums can be used.
     pub cooperative: bool,
     /// The same of f16 factors and f16 sums.
     pub cooperative_f16: bool,
@@ -67,6 +77,38 @@ impl DeviceLimits {
         }
     }
 
+    /// The matrix units that cooperative kernels are written for; those of most GPUs where none are listed.
+    pub(crate) fn matrix_units(&self) -> MatrixUnits {
+        let (side, lanes) = (self.matrix_side, self.subgroup_lanes);
+        if MATRIX_SIDES.contains(&side) && MATRIX_LANES.contains(&lanes) {
+            MatrixUnits { side, lanes }
+        } else {
+            MatrixUnits { side: 16, lanes: 32 }
+        }
+    }
+
+    /// Takes the largest cooperative matrices of a list that the kernels have a use for: square, f16
+    /// factors, f32 or f16 sums, in subgroups of a size that shares a kernel's tiles evenly.
+    pub(crate) fn list_matrices(&mut self, listed: &[wgpu::CooperativeMatrixProperties]) {
+        use wgpu::CooperativeScalarType::{F16, F32};
+        if !MATRIX_LANES.contains(&self.subgroup_lanes) {
+            return;
+        }
+        for side in MATRIX_SIDES {
+            let has = |sums| {
+                listed.iter().any(|matrix| {
+                    let sizes = [matrix.m_size, matrix.n_size, matrix.k_size];
+                    sizes == [side; 3] && matrix.ab_type == F16 && matrix.cr_type == sums
+                })
+            };
+            (self.cooperative, self.cooperative_f16) = (has(F32), has(F16));
+            if self.cooperative || self.cooperative_f16 {
+                self.matrix_side = side;
+                return;
+            }
+        }
+    }
+
     /// Floating-point operations that one submission may have without a watchdog's ending it; on a
     /// program on the CPU, without a long silence.
     #[must_use]
@@ -91,9 +133,56 @@ impl DeviceLimits {
             software,
             unified: false,
             subgroup_lanes: 0,
+            matrix_side: 0,
             cooperative: false,
             cooperative_f16: false,
             tuning: if software { Tuning::SOFTWARE } else { Tuning::DISCRETE },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wgpu::CooperativeScalarType::{self, F16, F32, I32};
+
+    const fn matrix(
+        [m_size, n_size, k_size]: [u32; 3],
+        ab_type: CooperativeScalarType,
+        cr_type: CooperativeScalarType,
+    ) -> wgpu::CooperativeMatrixProperties {
+        wgpu::CooperativeMatrixProperties {
+            m_size,
+            n_size,
+            k_size,
+            ab_type,
+            cr_type,
+            saturating_accumulation: false,
+        }
+    }
+
+    /// The largest square matrices of f16 that the subgroups' size allows.
+    #[test]
+    fn matrices_of_a_list_are_taken_or_left() {
+        let [large, small] = [[16; 3], [8; 3]];
+        let wide = [16, 8, 16];
+        for (lanes, listed, side, sums) in [
+            (32, vec![matrix(small, F16, F32), matrix(large, F16, F32)], 16, [true, false]),
+            (32, vec![matrix(large, F16, F16), matrix(small, F16, F32)], 16, [false, true]),
+            (8, vec![matrix(small, F16, F32), matrix(small, F16, F16)], 8, [true, true]),
+            (16, vec![matrix(wide, F16, F32), matrix(large, F16, F32)], 16, [true, false]),
+            (32, vec![matrix(wide, F16, F32), matrix(large, F32, F32)], 0, [false, false]),
+            (32, vec![matrix(large, F16, I32)], 0, [false, false]),
+            (64, vec![matrix(large, F16, F32)], 0, [false, false]),
+            (0, vec![matrix(large, F16, F32)], 0, [false, false]),
+            (32, vec![], 0, [false, false]),
+        ] {
+            let features = wgpu::Features::SHADER_F16;
+            let mut limits = DeviceLimits::from_limits(&wgpu::Limits::defaults(), features, false);
+            limits.subgroup_lanes = lanes;
+            limits.list_matrices(&listed);
+            let found = [limits.cooperative, limits.cooperative_f16];
+            assert_eq!((limits.matrix_side, found), (side, sums), "{lanes}: {listed:?}");
         }
     }
 }

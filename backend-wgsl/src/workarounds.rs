@@ -23,6 +23,10 @@ pub struct Workaround {
 /// [`llvmpipe_ends_long_loops`](WORKAROUNDS). The margin is for the loops of the store.
 pub const SOFTWARE_LOOP_ITERATIONS: usize = 65_000;
 
+/// Products of matrices that a strip of a cooperative kernel may have on a software device, which takes a
+/// second to compile so many, and minutes for the thousand of a block for a GPU (llvmpipe of Mesa 26.1).
+pub const SOFTWARE_MATRIX_PRODUCTS: usize = 32;
+
 /// Every defect that is gone round.
 pub const WORKAROUNDS: [Workaround; 8] = [
     Workaround {

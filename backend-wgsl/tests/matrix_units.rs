@@ -7,59 +7,114 @@
 mod common;
 
 use common::Uploaded;
+use lapidary_core::policy::KernelConfig;
 use lapidary_core::testing::{Arrangement, Case, Values};
 use lapidary_core::{ElementType, Error, KernelChoice, PlanOptions, Problem};
 use lapidary_wgsl::decide::{
-    BlockRow, Body, Tuning, cooperative_blocks, cooperative_f16_blocks, decide, decide_with,
+    Body, Tuning, cooperative_blocks, cooperative_f16_blocks, decide, decide_with, matrix_blocks,
 };
 use lapidary_wgsl::{DeviceLimits, Wgsl, wgpu};
 
 #[test]
 fn every_block_is_exact_or_refused_for_want_of_matrix_units() {
-    let Some(device) = common::tuned() else { return };
-    let block = KernelChoice::Policy(cooperative_blocks()[0].config);
-    if !device.limits().cooperative {
-        let problem = Problem::new(128, 128, 32).elements(ElementType::F16, ElementType::F32);
-        match decide(&problem, device.limits(), block, "a device") {
-            Err(Error::KernelUnsuitable { reason, .. }) => {
-                assert!(reason.starts_with("the device lists no 16x16x16"), "{reason}");
-            }
-            Err(Error::ElementTypeUnavailable { .. }) => {}
-            other => panic!("{other:?}"),
-        }
-        println!("skipped: the device lists no cooperative matrices");
-        return;
-    }
-    exact_with(device, &cooperative_blocks());
+    exact_or_refused(ElementType::F32);
 }
 
 /// The same with sums in f16, which hold integers up to 2048: of the small ones here, whose signs differ,
 /// no sum on the way is near that.
 #[test]
 fn every_block_with_f16_sums_is_exact_or_refused_for_want_of_matrix_units() {
+    exact_or_refused(ElementType::F16);
+}
+
+fn exact_or_refused(sums: ElementType) {
     let Some(device) = common::tuned() else { return };
-    if !device.limits().cooperative_f16 {
-        let block = KernelChoice::Policy(cooperative_f16_blocks()[0].config);
-        let problem = Problem::new(128, 128, 32).elements(ElementType::F16, ElementType::F32);
-        match decide(&problem, device.limits(), block, "a device") {
-            Err(Error::KernelUnsuitable { reason, .. }) => {
-                assert!(reason.contains("of f16 factors and f16 sums"), "{reason}");
-            }
-            Err(Error::ElementTypeUnavailable { .. }) => {}
-            other => panic!("{other:?}"),
-        }
-        println!("skipped: the device lists no cooperative matrices with f16 sums");
-        return;
+    let blocks = matrix_blocks(device.limits(), sums == ElementType::F16);
+    if !blocks.is_empty() {
+        return exact_with(device, &blocks);
     }
-    exact_with(device, &cooperative_f16_blocks());
+    let block = match sums {
+        ElementType::F16 => cooperative_f16_blocks()[0],
+        _ => cooperative_blocks()[0],
+    };
+    let problem = Problem::new(128, 128, 32).elements(ElementType::F16, ElementType::F32);
+    match decide(&problem, device.limits(), KernelChoice::Policy(block.config), "a device") {
+        Err(Error::KernelUnsuitable { reason, .. }) => {
+            assert!(reason.starts_with("the device lists no cooperative matrix"), "{reason}");
+            assert!(reason.contains(&format!("with f16 factors and {sums} sums")), "{reason}");
+        }
+        Err(Error::ElementTypeUnavailable { .. }) => {}
+        other => panic!("{other:?}"),
+    }
+    println!("skipped: the device lists no cooperative matrices with {sums} sums");
+}
+
+/// A software device takes minutes to compile the blocks of a GPU: it is told so instead.
+#[test]
+fn blocks_that_a_software_device_cannot_compile_are_refused() {
+    let mut limits = with_matrices(8, 8);
+    let problem = Problem::new(128, 128, 32).elements(ElementType::F16, ElementType::F32);
+    let refused = |limits: &DeviceLimits, config| match decide(
+        &problem,
+        limits,
+        KernelChoice::Policy(config),
+        "a device",
+    ) {
+        Err(Error::KernelUnsuitable { reason, .. }) => Some(reason),
+        Err(other) => panic!("{other}"),
+        Ok(_) => None,
+    };
+    let large = cooperative_blocks()[0].config;
+    assert_eq!(refused(&limits, large), None);
+    limits.software = true;
+    let reason = refused(&limits, large).expect("too many products");
+    assert!(reason.contains("256 products of matrices"), "{reason}");
+    for f16_sums in [false, true] {
+        for config in matrix_blocks(&limits, f16_sums) {
+            assert_eq!(refused(&limits, config), None);
+        }
+    }
+    // Nor is a block for matrix units the backend's own choice there.
+    let problem = Problem::new(512, 512, 512).elements(ElementType::F16, ElementType::F32);
+    let decision = decide(&problem, &limits, KernelChoice::Auto, "a device").expect("plans");
+    assert_ne!(decision.kernel.expect("a product").body, Body::Cooperative);
+}
+
+/// One policy is cut for whatever matrices and subgroups a device lists: always the same tile of a
+/// subgroup.
+#[test]
+fn a_policy_is_cut_for_the_matrices_of_the_device() {
+    let problem = Problem::new(128, 128, 64).elements(ElementType::F16, ElementType::F32);
+    let block = KernelChoice::Policy(cooperative_blocks()[0].config);
+    for [side, lanes] in [[16, 32], [16, 16], [8, 32], [8, 16], [8, 8]] {
+        let limits = with_matrices(side, lanes);
+        let decision = decide(&problem, &limits, block, "a device").expect("plans");
+        let kernel = decision.kernel.expect("a product");
+        // Four subgroups of 64x64.
+        assert_eq!(kernel.threads(), 4 * lanes);
+        assert_eq!(kernel.thread, [64, 64 / lanes]);
+        let units = kernel.units.expect("matrix units");
+        assert_eq!([units.side, units.lanes], [side, lanes]);
+    }
+}
+
+/// A GPU that lists matrices of this size, in subgroups of so many lanes.
+fn with_matrices(side: u32, lanes: u32) -> DeviceLimits {
+    let limits =
+        wgpu::Limits { max_compute_workgroup_storage_size: 49152, ..wgpu::Limits::defaults() };
+    let mut limits = DeviceLimits::from_limits(&limits, wgpu::Features::SHADER_F16, false);
+    (limits.matrix_side, limits.subgroup_lanes) = (side, lanes);
+    (limits.cooperative, limits.cooperative_f16) = (true, true);
+    limits.tuning = Tuning::HOPPER;
+    limits
 }
 
 /// Runs every block on every kind of problem, and compares every bit.
-fn exact_with(device: &Wgsl, blocks: &[BlockRow]) {
+fn exact_with(device: &Wgsl, blocks: &[KernelConfig]) {
     use Arrangement::{ColMajor, Dense, Padded, RowMajor};
     let mut runs = 0;
-    for row in blocks {
-        let kernel = KernelChoice::Policy(row.config);
+    for &config in blocks {
+        let kernel = KernelChoice::Policy(config);
         for (index, [m, n, k]) in [
             [128, 256, 64],
             [256, 256, 128],
@@ -109,18 +164,15 @@ fn exact_with(device: &Wgsl, blocks: &[BlockRow]) {
 #[test]
 fn weights_are_exact_on_matrix_units() {
     let Some(device) = common::tuned() else { return };
-    if !device.limits().cooperative {
+    let blocks = [false, true].map(|f16_sums| matrix_blocks(device.limits(), f16_sums)).concat();
+    if blocks.is_empty() {
         println!("skipped: the device lists no cooperative matrices");
         return;
     }
     use Arrangement::{ColMajor, Dense, Padded, RowMajor};
-    let mut blocks = cooperative_blocks().to_vec();
-    if device.limits().cooperative_f16 {
-        blocks.extend(cooperative_f16_blocks());
-    }
     for weights in [ElementType::I8, ElementType::I4] {
-        for row in &blocks {
-            let kernel = KernelChoice::Policy(row.config);
+        for &config in &blocks {
+            let kernel = KernelChoice::Policy(config);
             for (index, [m, n, k]) in [[128, 256, 64], [127, 257, 67], [33, 40, 3], [255, 129, 131]]
                 .into_iter()
                 .enumerate()
@@ -149,10 +201,7 @@ fn weights_are_exact_on_matrix_units() {
 /// they are taken for every size.
 #[test]
 fn sums_are_f16_only_where_they_are_asked_for() {
-    let limits =
-        wgpu::Limits { max_compute_workgroup_storage_size: 49152, ..wgpu::Limits::defaults() };
-    let mut limits = DeviceLimits::from_limits(&limits, wgpu::Features::SHADER_F16, false);
-    (limits.subgroup_lanes, limits.tuning) = (32, Tuning::HOPPER);
+    let mut limits = with_matrices(16, 32);
     let sums = |limits: &DeviceLimits, [m, n, k]: [usize; 3], output, allowed| {
         let problem = Problem::new(m, n, k).elements(ElementType::F16, output);
         let options = PlanOptions::default().f16_sums(allowed);

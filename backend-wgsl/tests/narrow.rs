@@ -7,7 +7,7 @@ use common::Uploaded;
 use lapidary_core::policy::{DirectSplit, KernelConfig, RegisterPrefetch, VectorDot4, VectorFma};
 use lapidary_core::testing::{Arrangement, Case, Values};
 use lapidary_core::{Backend, ElementType, KernelChoice, PlanOptions, Problem};
-use lapidary_wgsl::decide::{Store, cooperative_blocks, cooperative_f16_blocks};
+use lapidary_wgsl::decide::{Store, matrix_blocks};
 
 use Arrangement::{Aligned, ColMajor, Dense, Padded, ReversedAligned, RowMajor};
 use ElementType as E;
@@ -22,12 +22,8 @@ fn kernels(device: &lapidary_wgsl::Wgsl) -> Vec<(ElementType, KernelChoice)> {
     if device.limits().f16 {
         all.push((E::F16, vector));
     }
-    if device.limits().cooperative {
-        all.extend(cooperative_blocks().map(|row| (E::F16, row.config)));
-    }
-    if device.limits().cooperative_f16 {
-        all.extend(cooperative_f16_blocks().map(|row| (E::F16, row.config)));
-    }
+    let units = [false, true].map(|f16_sums| matrix_blocks(device.limits(), f16_sums));
+    all.extend(units.into_iter().flatten().map(|config| (E::F16, config)));
     all.into_iter().map(|(operand, config)| (operand, KernelChoice::Policy(config))).collect()
 }
 

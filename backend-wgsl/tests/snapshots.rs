@@ -56,39 +56,46 @@ fn kernels_beyond_the_course() {
     let limits =
         wgpu::Limits { max_compute_workgroup_storage_size: 49152, ..wgpu::Limits::defaults() };
     let mut limits = DeviceLimits::from_limits(&limits, wgpu::Features::SHADER_F16, false);
+    limits.matrix_side = 16;
     limits.cooperative = true;
     limits.cooperative_f16 = true;
     limits.subgroup_lanes = 32;
     limits.tuning = Tuning::HOPPER;
     limits.tuning.specialise_flops = 0.0;
-    let module = |problem: &Problem, options: &PlanOptions| {
-        let decision = decide_with(problem, &limits, options, "snapshots").expect("plans");
+    let module = |limits: &DeviceLimits, problem: &Problem, options: &PlanOptions| {
+        let decision = decide_with(problem, limits, options, "snapshots").expect("plans");
         let kernel = decision.kernel.as_ref().expect("a product");
         emit::multiply(kernel, &decision.traits, decision.store, Access::ReadOnlyInputs)
     };
     let vector = KernelConfig::of::<RegisterPrefetch<32, 32, 8>, VectorFma<4, 8>>();
     let options = PlanOptions::kernel(KernelChoice::Policy(vector)).k_slices(2);
-    insta::assert_snapshot!("vector_two_slices", module(&Problem::new(64, 64, 32), &options));
+    insta::assert_snapshot!(
+        "vector_two_slices",
+        module(&limits, &Problem::new(64, 64, 32), &options)
+    );
     let cooperative = KernelConfig::of::<RegisterPrefetch<64, 64, 32>, CooperativeMatrix<32, 32>>();
     let options = PlanOptions::kernel(KernelChoice::Policy(cooperative));
     for (name, m) in [("cooperative_whole", 64), ("cooperative_cut", 65)] {
         let problem = Problem::new(m, 64, 64).elements(ElementType::F16, ElementType::F32);
-        insta::assert_snapshot!(name, module(&problem, &options));
+        insta::assert_snapshot!(name, module(&limits, &problem, &options));
     }
     let problem = Problem::new(64, 64, 64).elements(ElementType::F16, ElementType::F16).beta(1.0);
-    insta::assert_snapshot!("cooperative_f16_output", module(&problem, &options));
+    insta::assert_snapshot!("cooperative_f16_output", module(&limits, &problem, &options));
+    let mut small = limits;
+    (small.matrix_side, small.subgroup_lanes) = (8, 8);
+    insta::assert_snapshot!("cooperative_8x8", module(&small, &problem, &options));
     let f16_sums = KernelConfig::of::<RegisterPrefetch<64, 64, 32>, CooperativeMatrixF16<32, 32>>();
     let options = PlanOptions::kernel(KernelChoice::Policy(f16_sums));
     let problem = Problem::new(65, 64, 64).elements(ElementType::F16, ElementType::F32);
-    insta::assert_snapshot!("cooperative_f16_sums", module(&problem, &options));
+    insta::assert_snapshot!("cooperative_f16_sums", module(&limits, &problem, &options));
     let split = KernelConfig::of::<DirectSplit<8, 16, 4>, VectorFma<4, 4>>();
     let options = PlanOptions::kernel(KernelChoice::Policy(split));
-    insta::assert_snapshot!("split", module(&Problem::new(16, 30, 65), &options));
+    insta::assert_snapshot!("split", module(&limits, &Problem::new(16, 30, 65), &options));
     let options = PlanOptions::kernel(KernelChoice::Skinny);
     let problem = Problem::new(1, 64, 512);
-    insta::assert_snapshot!("skinny_across", module(&problem, &options));
+    insta::assert_snapshot!("skinny_across", module(&limits, &problem, &options));
     let problem = problem.b_layout(Layout::col_major(512, 64));
-    insta::assert_snapshot!("skinny_along", module(&problem, &options));
+    insta::assert_snapshot!("skinny_along", module(&limits, &problem, &options));
 }
 
 #[test]

@@ -271,7 +271,8 @@ fn with_matrix_units() -> DeviceLimits {
         ..wgpu::Limits::defaults()
     };
     let mut limits = DeviceLimits::from_limits(&limits, wgpu::Features::SHADER_F16, false);
-    (limits.cooperative, limits.subgroup_lanes, limits.tuning) = (true, 32, Tuning::HOPPER);
+    (limits.matrix_side, limits.cooperative) = (16, true);
+    (limits.subgroup_lanes, limits.tuning) = (32, Tuning::HOPPER);
     limits
 }
 

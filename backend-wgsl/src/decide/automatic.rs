@@ -140,6 +140,36 @@ pub fn cooperative_f16_blocks() -> [BlockRow; 6] {
     ]
 }
 
+/// Blocks of few enough products for a software device to compile. It multiplies faster without, so
+/// nothing takes them by itself: they are for tests, which hold the kernel that a GPU gets in larger
+/// blocks to its results.
+fn small_cooperative_blocks(f16_sums: bool) -> [KernelConfig; 2] {
+    if f16_sums {
+        [
+            KernelConfig::of::<RegisterPrefetch<32, 64, 16>, CooperativeMatrixF16<16, 32>>(),
+            KernelConfig::of::<RegisterPrefetch<64, 64, 16>, CooperativeMatrixF16<32, 32>>(),
+        ]
+    } else {
+        [
+            KernelConfig::of::<RegisterPrefetch<32, 64, 16>, CooperativeMatrix<16, 32>>(),
+            KernelConfig::of::<RegisterPrefetch<64, 64, 16>, CooperativeMatrix<32, 32>>(),
+        ]
+    }
+}
+
+/// The policies of every block on the matrix units that a device with these limits lists, with sums in
+/// f32 or in f16; none if it lists no such ones.
+#[must_use]
+pub fn matrix_blocks(limits: &DeviceLimits, f16_sums: bool) -> Vec<KernelConfig> {
+    let listed = if f16_sums { limits.cooperative_f16 } else { limits.cooperative };
+    match (listed, limits.software) {
+        (false, _) => Vec::new(),
+        (true, true) => small_cooperative_blocks(f16_sums).to_vec(),
+        (true, false) if f16_sums => cooperative_f16_blocks().map(|row| row.config).to_vec(),
+        (true, false) => cooperative_blocks().map(|row| row.config).to_vec(),
+    }
+}
+
 /// Choices, best first; the last one runs wherever anything does. `f16_sums` says whether products may be
 /// summed in f16.
 pub(super) fn automatic(problem: &Problem, limits: &DeviceLimits, f16_sums: bool) -> Vec<Pick> {
@@ -151,7 +181,8 @@ pub(super) fn automatic(problem: &Problem, limits: &DeviceLimits, f16_sums: bool
         && matches!(problem.b, ElementType::F16 | ElementType::I8 | ElementType::I4)
         && problem.b_group.is_none();
     let f16_sums = f16_sums && limits.cooperative_f16;
-    let units = (limits.cooperative || f16_sums) && halves && problem.k >= 32;
+    let listed = (limits.cooperative || f16_sums) && !limits.software;
+    let units = listed && halves && problem.k >= 32;
     // Matrix units do sixteen rows in the time of one.
     let matrix_units = units && m.min(n) > 4 && m.max(n) >= 64;
     if !too_deep && !matrix_units && m.min(n) <= tuning.skinny_lines && !shares(problem, limits) {

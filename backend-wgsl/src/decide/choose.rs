@@ -11,7 +11,7 @@ use super::copies::{self, Operands};
 use super::kernel::{Body, Kernel, Slices};
 use super::{Fetch, policy, skinny};
 use crate::limits::DeviceLimits;
-use crate::workarounds::SOFTWARE_LOOP_ITERATIONS;
+use crate::workarounds::{SOFTWARE_LOOP_ITERATIONS, SOFTWARE_MATRIX_PRODUCTS};
 
 /// A kernel, how it reads A and B, and why it was chosen.
 pub(super) struct Chosen {
@@ -135,6 +135,7 @@ fn base(
             b: Fetch::SCALAR,
             store_width: 1,
             config: None,
+            units: None,
             sizes: None,
             slices: None,
             skinny: None,
@@ -284,7 +285,8 @@ fn cooperative(
     config: KernelConfig,
     limits: &DeviceLimits,
 ) -> Result<Kernel, Error> {
-    policy::check_cooperative(&config, &name)?;
+    let units = limits.matrix_units();
+    policy::check_cooperative(&config, units.lanes as usize, &name)?;
     let sums = config.compute.accumulator;
     let reason = if !(problem.a == F16 && [F16, I8, I4].contains(&problem.b)) {
         format!("it multiplies f16 by f16, i8 or i4, not {} by {}", problem.a, problem.b)
@@ -293,11 +295,22 @@ fn cooperative(
             .to_owned()
     } else if !(if sums == F16 { limits.cooperative_f16 } else { limits.cooperative }) {
         format!(
-            "the device lists no 16x16x16 cooperative matrix of f16 factors and {sums} sums, in \
-             subgroups of 32"
+            "the device lists no cooperative matrix of 16x16x16 or 8x8x8 with f16 factors and {sums} \
+             sums, in subgroups of 8, 16 or 32"
         )
     } else {
-        return Ok(Kernel::tiled(name, Body::Cooperative, config));
+        let kernel = Kernel::cooperative(name, config, units);
+        let products = kernel.matrix_products();
+        if !limits.software || products <= SOFTWARE_MATRIX_PRODUCTS {
+            return Ok(kernel);
+        }
+        return Err(Error::KernelUnsuitable {
+            kernel: kernel.name,
+            reason: format!(
+                "a strip has {products} products of matrices, and a software device compiles no more \
+                 than {SOFTWARE_MATRIX_PRODUCTS} in a second or two"
+            ),
+        });
     };
     Err(Error::KernelUnsuitable { kernel: name, reason })
 }

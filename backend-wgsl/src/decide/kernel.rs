@@ -88,6 +88,16 @@ pub enum Team {
     },
 }
 
+/// What matrix units a cooperative kernel is written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct MatrixUnits {
+    /// Rows, columns and steps along K of a matrix: 16 or 8.
+    pub side: u32,
+    /// Lanes of a subgroup, which share one.
+    pub lanes: u32,
+}
+
 /// Sizes and strides that are written into a kernel's text instead of being read from its
 /// parameters: the compiler folds them into the addresses, which saves the registers they take.
 ///
@@ -144,11 +154,13 @@ pub struct Kernel {
     pub a: Fetch,
     /// How B is fetched.
     pub b: Fetch,
-    /// Elements of C a store writes: 1, or 4 where they are neighbours in a row; 16 where a
-    /// cooperative matrix is stored whole.
+    /// Elements of C a store writes: 1, or 4 where they are neighbours in a row; 16 where
+    /// cooperative matrices are stored whole.
     pub store_width: u32,
     /// The policies, for kernels that are made from them.
     pub config: Option<KernelConfig>,
+    /// The matrix units of a [`Body::Cooperative`].
+    pub units: Option<MatrixUnits>,
     /// What is written into the text.
     pub sizes: Option<Sizes>,
     /// How K is cut, if it is.
@@ -194,9 +206,10 @@ impl Kernel {
                 let [tile, stage] = [self.line_a() * self.block[0], self.stage_f16()];
                 tiles + 2 * (stage.saturating_sub(tile)) as usize
             }
-            // Where a subgroup's 16x16 sums wait for the epilogue.
+            // Where a matrix of each subgroup's sums waits for the epilogue.
             Body::Cooperative if !self.stores_directly() => {
-                tiles + (self.threads() / 32 * 256 * 4) as usize
+                let side = self.matrix_units().side;
+                tiles + (self.subgroups() * side * side * 4) as usize
             }
             _ => tiles,
         }
@@ -221,14 +234,16 @@ impl Kernel {
             return 1;
         }
         let cols = self.fragments()[1];
-        let line = self.line_a() * self.block[0] / (self.threads() / 32) / 16;
-        let room = (line.saturating_sub(8) / 16).clamp(1, cols);
+        let side = self.matrix_units().side;
+        let line = self.line_a() * self.block[0] / self.subgroups() / side;
+        let room = (line.saturating_sub(8) / side).clamp(1, cols);
         (1..=room).rev().find(|count| cols.is_multiple_of(*count)).unwrap_or(1)
     }
 
-    /// Elements of 16 lines of so many matrices of f16, of every subgroup. Lines are padded as a tile's are.
+    /// Elements of the lines of so many matrices of f16, of every subgroup. Lines are padded as a tile's are.
     pub(crate) fn stage_f16(&self) -> u32 {
-        self.threads() / 32 * 16 * (self.staged_matrices() * 16 + 8)
+        let side = self.matrix_units().side;
+        self.subgroups() * side * (self.staged_matrices() * side + 8)
     }
 
     /// Slices that K is cut into.
@@ -252,9 +267,34 @@ impl Kernel {
         self.store_width == 16
     }
 
-    /// Matrices of 16 rows by 16 columns in a subgroup's tile, along M and N.
+    /// The matrix units a cooperative kernel is for.
+    pub(crate) const fn matrix_units(&self) -> MatrixUnits {
+        match self.units {
+            Some(units) => units,
+            None => MatrixUnits { side: 16, lanes: 32 },
+        }
+    }
+
+    /// Subgroups of a cooperative kernel's workgroup.
+    pub(crate) const fn subgroups(&self) -> u32 {
+        self.threads() / self.matrix_units().lanes
+    }
+
+    /// Rows and columns of a subgroup's tile.
+    pub(crate) const fn subgroup_tile(&self) -> [u32; 2] {
+        [self.thread[0], self.thread[1] * self.matrix_units().lanes]
+    }
+
+    /// Matrices in a subgroup's tile, along M and N.
     pub(crate) const fn fragments(&self) -> [u32; 2] {
-        [self.thread[0] / 16, self.thread[1] * 32 / 16]
+        let ([rows, cols], side) = (self.subgroup_tile(), self.matrix_units().side);
+        [rows / side, cols / side]
+    }
+
+    /// Products of matrices that a subgroup's strip is written out to.
+    pub(super) fn matrix_products(&self) -> usize {
+        let ([rows, cols], side) = (self.fragments(), self.matrix_units().side);
+        (rows * cols * (self.k_tile / side)) as usize
     }
 
     /// The kernel for operands whose first elements do not allow this one's loads: the same with scalar
@@ -381,6 +421,15 @@ impl Kernel {
         k.div_ceil(self.k_tile.max(1) as usize).saturating_mul(1 + inner)
     }
 
+    /// The cooperative kernel of a pair of policies, whose lanes share as many outputs as theirs do.
+    pub(super) fn cooperative(name: String, config: KernelConfig, units: MatrixUnits) -> Self {
+        let kernel = Self::tiled(name, Body::Cooperative, config);
+        let [rows, cols] = kernel.thread;
+        let lanes = config.compute.effective_lanes as u32;
+        let thread = [rows, cols * lanes / units.lanes];
+        Self { thread, units: Some(units), ..kernel }
+    }
+
     /// A kernel of this body with a pair of policies' sizes.
     pub(super) fn tiled(name: String, body: Body, config: KernelConfig) -> Self {
         let (tile, compute) = (config.tile, config.compute);
@@ -406,6 +455,7 @@ impl Kernel {
             b: if cooperative { Fetch { along_k: false, width: 8 } } else { Fetch::SCALAR },
             store_width: 1,
             config: of_policies.then_some(config),
+            units: None,
             sizes: None,
             slices: None,
             skinny: None,

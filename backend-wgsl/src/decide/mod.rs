@@ -18,7 +18,8 @@ use lapidary_core::{
 };
 
 pub use automatic::{
-    BlockRow, cooperative_blocks, cooperative_f16_blocks, dot4_blocks, float_blocks, integer_blocks,
+    BlockRow, cooperative_blocks, cooperative_f16_blocks, dot4_blocks, float_blocks,
+    integer_blocks, matrix_blocks,
 };
 pub use chunk::Chunk;
 pub(crate) use chunk::{PACK_THREADS, REDUCE_THREADS, pack_workgroups, reduce_workgroups};
@@ -26,7 +27,7 @@ pub(crate) use copies::{COPY_TILE, bands, largest_band, packed_b};
 pub use copies::{CopyOrder, OperandCopy, Operands, Reads};
 pub use fetch::Fetch;
 pub(crate) use kernel::register_type;
-pub use kernel::{Body, Kernel, Sizes, Skinny, Slices, Team};
+pub use kernel::{Body, Kernel, MatrixUnits, Sizes, Skinny, Slices, Team};
 pub use passes::Pass;
 pub use stream::{Parts, Stream};
 pub use tuning::Tuning;

@@ -126,13 +126,17 @@ const fn own_step(config: &KernelConfig) -> usize {
     if let Multiply::VectorDot4 = config.compute.multiply { 4 } else { 1 }
 }
 
-/// Refuses what the text of the cooperative kernel cannot say: the same, with tiles of 16×16
-/// matrices, and rows that start at whole vectors of eight f16.
-pub(super) fn check_cooperative(config: &KernelConfig, name: &str) -> Result<(), Error> {
+/// Refuses what the text of the cooperative kernel cannot say in subgroups of `lanes`: the same, with
+/// tiles of matrices, and rows that start at whole vectors of eight f16.
+pub(super) fn check_cooperative(
+    config: &KernelConfig,
+    lanes: usize,
+    name: &str,
+) -> Result<(), Error> {
     let tile = &config.tile;
-    let threads = config.workgroup_threads();
-    let chunks =
-        [tile.block_tile_m * tile.k_tile_size / 8, tile.k_tile_size * tile.block_tile_n / 8];
+    let threads = config.workgroup_threads() / config.compute.effective_lanes * lanes;
+    let lines = [tile.k_tile_size / 8, tile.block_tile_n / 8];
+    let chunks = [tile.block_tile_m * lines[0], tile.k_tile_size * lines[1]];
     let reason = if let Some(reason) = groups_along_k(config) {
         reason
     } else if tile.num_buffers != 1 || tile.staging != Staging::Workgroup {
@@ -148,6 +152,8 @@ pub(super) fn check_cooperative(config: &KernelConfig, name: &str) -> Result<(),
         format!("its tiles are padded by 16 bytes a line, PAD is {} elements of 4", tile.pad)
     } else if let Some(chunks) = chunks.into_iter().find(|c| !c.is_multiple_of(threads)) {
         format!("{threads} threads do not share a tile of {chunks} vectors evenly")
+    } else if let Some(line) = lines.into_iter().find(|line| !threads.is_multiple_of(*line)) {
+        format!("{threads} threads do not load whole lines of {line} vectors")
     } else {
         return check_vector_hooks(config, name);
     };
@@ -179,8 +185,8 @@ fn check_vector_hooks(config: &KernelConfig, name: &str) -> Result<(), Error> {
 mod tests {
     use super::*;
     use lapidary_core::policy::{
-        DirectSplit, RegisterPrefetch, ScalarFma, SoftwareDoubleBuffer, TileOrder, TilePolicy,
-        VectorFma,
+        CooperativeMatrix, DirectSplit, RegisterPrefetch, ScalarFma, SoftwareDoubleBuffer,
+        TileOrder, TilePolicy, VectorFma,
     };
 
     /// A policy with one action in one hook.
@@ -259,6 +265,18 @@ mod tests {
             .expect_err("there is one pair")
             .to_string();
         assert!(error.contains("NUM_BUFFERS is 2"), "{error}");
+    }
+
+    /// Each thread of a cooperative kernel loads the same part of several lines.
+    #[test]
+    fn threads_load_whole_lines_of_the_tiles() {
+        let tall = KernelConfig::of::<RegisterPrefetch<64, 64, 32>, CooperativeMatrix<32, 32>>();
+        for lanes in [8, 16, 32] {
+            assert!(check_cooperative(&tall, lanes, "test").is_ok(), "{lanes}");
+        }
+        let long = KernelConfig::of::<RegisterPrefetch<16, 512, 64>, CooperativeMatrix<16, 512>>();
+        let error = check_cooperative(&long, 32, "test").expect_err("a line has 64").to_string();
+        assert!(error.contains("32 threads do not load whole lines of 64"), "{error}");
     }
 
     /// Groups along K for a kernel that has tiles.

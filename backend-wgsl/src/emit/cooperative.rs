@@ -15,8 +15,8 @@
 //! B may be i8 or i4 weights, whose values f16 holds exactly: eight of them are one load of 8 or 4
 //! bytes, and become f16 on their way to the tile. Scales of columns are the epilogue's.
 //!
-//! A subgroup owns a tile of 16×16 matrices of C and multiplies a strip by fragments of 16 steps. How
-//! its sums get to memory is in [`matrix_store`].
+//! A subgroup owns a tile of C in matrices of 16×16, or of 8×8 where the device has no larger ones, and
+//! multiplies a strip by fragments of as many steps. How its sums get to memory is in [`matrix_store`].
 
 use core::fmt::{self, Write as _};
 
@@ -25,7 +25,7 @@ use lapidary_core::policy::{Strip, TileAction};
 
 use super::place::{self, Slice, Strides};
 use super::{access, matrix_store};
-use crate::decide::Kernel;
+use crate::decide::{Kernel, MatrixUnits};
 
 /// Elements a load fetches.
 const CHUNK: u32 = 8;
@@ -113,6 +113,7 @@ fn sides(kernel: &Kernel, weights: ElementType) -> [Side; 2] {
 
 /// Tiles, helpers, and the kernel up to its loop.
 fn opening(text: &mut String, kernel: &Kernel, sides: &[Side; 2]) -> fmt::Result {
+    let MatrixUnits { side, lanes, .. } = kernel.matrix_units();
     for side in sides {
         let Side { name, lines, .. } = side;
         let mut vectors = lines * side.pitch();
@@ -122,7 +123,8 @@ fn opening(text: &mut String, kernel: &Kernel, sides: &[Side; 2]) -> fmt::Result
         writeln!(text, "var<workgroup> tile_{name}: array<vec4<f16>, {vectors}>;")?;
     }
     if !kernel.stores_directly() && !kernel.sums_in_f16() {
-        writeln!(text, "var<workgroup> stage: array<vec4<f32>, {}>;", kernel.threads() / 32 * 64)?;
+        let vectors = kernel.subgroups() * side * side / 4;
+        writeln!(text, "var<workgroup> stage: array<vec4<f32>, {vectors}>;")?;
     }
     text.push_str(HELPERS);
     text.push_str(match sides[1].element {
@@ -135,8 +137,8 @@ fn opening(text: &mut String, kernel: &Kernel, sides: &[Side; 2]) -> fmt::Result
         "@compute @workgroup_size(THREADS)\n\
          fn main(\n    @builtin(workgroup_id) wg: vec3<u32>,\n    \
          @builtin(local_invocation_index) tid: u32,\n) {{\n    \
-         let sub_row = tid / 32u / (BN / (TN * 32u)) * TM;\n    \
-         let sub_col = tid / 32u % (BN / (TN * 32u)) * (TN * 32u);"
+         let sub_row = tid / {lanes}u / (BN / (TN * {lanes}u)) * TM;\n    \
+         let sub_col = tid / {lanes}u % (BN / (TN * {lanes}u)) * (TN * {lanes}u);"
     )?;
     text.push_str(&Slice::of(kernel).opening());
     for side in sides {
@@ -146,7 +148,7 @@ fn opening(text: &mut String, kernel: &Kernel, sides: &[Side; 2]) -> fmt::Result
     let sums = if kernel.sums_in_f16() { "f16" } else { "f32" };
     for i in 0..rows {
         for j in 0..cols {
-            writeln!(text, "    var c_{i}_{j} = coop_mat16x16<{sums}, C>();")?;
+            writeln!(text, "    var c_{i}_{j} = coop_mat{side}x{side}<{sums}, C>();")?;
         }
     }
     Ok(())
@@ -202,7 +204,7 @@ fn places(text: &mut String, side: &Side) -> fmt::Result {
     let chunks = side.length / CHUNK;
     let per_round = side.threads / chunks;
     // With lines of 64 bytes eight threads store two lines, which must be four apart.
-    let line = if side.is_a() && chunks == 4 {
+    let line = if side.is_a() && chunks == 4 && per_round.is_multiple_of(8) {
         format!(
             "(tid / {chunks}u / 8u * 8u + tid / {chunks}u % 8u / 2u + tid / {chunks}u % 2u * 4u)"
         )
@@ -351,29 +353,29 @@ fn commit(text: &mut String, side: &Side, indent: &str) -> fmt::Result {
     Ok(())
 }
 
-/// The strip's products: 16 steps at a time.
+/// The strip's products: a matrix's steps at a time.
 fn strip(text: &mut String, kernel: &Kernel) -> fmt::Result {
-    let [rows, cols] = kernel.fragments();
+    let ([rows, cols], side) = (kernel.fragments(), kernel.matrix_units().side);
     let pitch_a = (kernel.k_tile + CHUNK) / 4;
     let pitch_b = (kernel.block[1] + CHUNK) / 4;
-    for k in (0..kernel.k_tile).step_by(16) {
+    for k in (0..kernel.k_tile).step_by(side as usize) {
         writeln!(text, "        {{")?;
         for i in 0..rows {
             writeln!(
                 text,
-                "            let a_{i} = coopLoadT<coop_mat16x16<f16, A>>(\
+                "            let a_{i} = coopLoadT<coop_mat{side}x{side}<f16, A>>(\
                  &tile_a[(sub_row + {}u) * {pitch_a}u + {}u], {pitch_a}u);",
-                i * 16,
+                i * side,
                 k / 4
             )?;
         }
         for j in 0..cols {
             writeln!(
                 text,
-                "            let b_{j} = coopLoadT<coop_mat16x16<f16, B>>(\
+                "            let b_{j} = coopLoadT<coop_mat{side}x{side}<f16, B>>(\
                  &tile_b[{}u + (sub_col + {}u) / 4u], {pitch_b}u);",
                 k * pitch_b,
-                j * 16
+                j * side
             )?;
             for i in 0..rows {
                 writeln!(

@@ -2,10 +2,10 @@
 //!
 //! f32 sums go straight from the matrices to memory where nothing happens to them on the way and no block is
 //! cut by an edge. Elsewhere each subgroup passes its sums through a part of workgroup memory of its own to
-//! `store_c`, in rows of as many 16×16 matrices as there is room for:
+//! `store_c`, in rows of as many matrices as there is room for:
 //!
 //! ```text
-//! stage[own + line · PITCH + col/4]     16 lines of 16·count columns, in vectors of four
+//! stage[own + line · PITCH + col/4]     SIDE lines of SIDE·count columns, in vectors of four
 //! ```
 //!
 //! f32 sums have room for one matrix. f16 sums always have to become f32, which cooperative matrices
@@ -13,7 +13,7 @@
 
 use core::fmt::{self, Write as _};
 
-use crate::decide::Kernel;
+use crate::decide::{Kernel, MatrixUnits};
 
 /// The sums of every subgroup to C, or to where raw sums go.
 pub(super) fn store(text: &mut String, kernel: &Kernel, fused: bool) -> fmt::Result {
@@ -22,7 +22,7 @@ pub(super) fn store(text: &mut String, kernel: &Kernel, fused: bool) -> fmt::Res
 
 /// Matrices straight to memory, row-major: raw sums, or C where nothing happens to them.
 fn directly(text: &mut String, kernel: &Kernel, fused: bool) -> fmt::Result {
-    let [rows, cols] = kernel.fragments();
+    let ([rows, cols], side) = (kernel.fragments(), kernel.matrix_units().side);
     // A pitch that the compiler does not know takes a tenth of the whole kernel's time.
     let sizes = kernel.sizes;
     let known = |value: Option<u32>, parameter: &str| {
@@ -45,8 +45,8 @@ fn directly(text: &mut String, kernel: &Kernel, fused: bool) -> fmt::Result {
                 text,
                 "    let to_{i}_{j} = corner + {}u * pitch + {}u;\n    \
                  coopStoreT(c_{i}_{j}, &{data}[to_{i}_{j}], pitch);",
-                i * 16,
-                j * 16
+                i * side,
+                j * side
             )?;
         }
     }
@@ -56,18 +56,19 @@ fn directly(text: &mut String, kernel: &Kernel, fused: bool) -> fmt::Result {
 /// Matrices to `store_c` through workgroup memory, a row of some of them of each subgroup at a time.
 fn staged(text: &mut String, kernel: &Kernel) -> fmt::Result {
     let [rows, cols] = kernel.fragments();
+    let MatrixUnits { side, lanes, .. } = kernel.matrix_units();
     let count = kernel.staged_matrices();
     // A line's vectors of four, and from one line to the next.
-    let vectors = count * 4;
+    let vectors = count * side / 4;
     let (stage, pitch) =
         if kernel.sums_in_f16() { ("tile_a", vectors + 2) } else { ("stage", vectors) };
     writeln!(
         text,
-        "    let lane = tid % 32u;\n    let own = tid / 32u * {}u;\n    let pitch = {pitch}u;",
-        16 * pitch
+        "    let lane = tid % {lanes}u;\n    let own = tid / {lanes}u * {}u;\n    let pitch = {pitch}u;",
+        side * pitch
     )?;
     for j in 0..count {
-        writeln!(text, "    let to_{j} = own + {}u;", j * 4)?;
+        writeln!(text, "    let to_{j} = own + {}u;", j * side / 4)?;
     }
     for i in 0..rows {
         for first in (0..cols).step_by(count as usize) {
@@ -78,7 +79,7 @@ fn staged(text: &mut String, kernel: &Kernel) -> fmt::Result {
             writeln!(text, "    workgroupBarrier();")?;
             // Threads side by side store neighbours: four each, or where C does not allow that one.
             let each = kernel.store_width;
-            let line = count * 16 / each;
+            let line = count * side / each;
             let (from, value) = if each == 4 {
                 (format!("e % {line}u"), String::from("four"))
             } else {
@@ -86,15 +87,15 @@ fn staged(text: &mut String, kernel: &Kernel) -> fmt::Result {
             };
             writeln!(
                 text,
-                "    for (var e = lane; e < {}u; e += 32u) {{\n        \
+                "    for (var e = lane; e < {}u; e += {lanes}u) {{\n        \
                  let row = at.row0 + sub_row + {}u + e / {line}u;\n        \
                  let col = at.col0 + sub_col + {}u + e % {line}u * {each}u;\n        \
                  let four = vec4<f32>({stage}[own + e / {line}u * pitch + {from}]);\n        \
                  if (row < p.m && col < p.n) {{\n            \
                  store_c(wg.z, row, col, {value});\n        }}\n    }}",
-                16 * line,
-                i * 16,
-                first * 16
+                side * line,
+                i * side,
+                first * side
             )?;
         }
     }

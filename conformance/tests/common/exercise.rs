@@ -169,7 +169,8 @@ pub(crate) fn plan(bytes: &[u8]) {
         let features = wgpu::Features::SHADER_F16;
         let mut limits = DeviceLimits::from_limits(&limits, features, which.is_multiple_of(3));
         limits.cooperative = asked & 16 != 0;
-        limits.subgroup_lanes = if asked & 32 != 0 { 32 } else { 0 };
+        limits.subgroup_lanes = [0, 8, 16, 32][usize::from(asked >> 5 & 3)];
+        limits.matrix_side = if asked & 128 != 0 { 8 } else { 16 };
         let decided = lapidary_wgsl::decide::decide_with(&problem, &limits, &options, "any");
         decided.map_or_else(one_line, |decision| {
             assert!(decision.chunks.iter().all(|chunk| chunk.rows <= problem.m));

@@ -19,7 +19,7 @@ pub enum Multiply {
     /// `acc = a₀·b₀ + a₁·b₁ + a₂·b₂ + a₃·b₃ + acc` on four i8 packed into a 32-bit word, on vectors of
     /// four columns, modulo 2³².
     VectorDot4,
-    /// `acc = a · b + acc` on 16×16×16 matrices that a subgroup holds together, f16 factors and sums of
+    /// `acc = a · b + acc` on matrices that a subgroup holds together, f16 factors and sums of
     /// the accumulator's type, f32 or f16.
     CooperativeMatrix,
     /// Matrix cores of CDNA3 and CDNA4 on f32, exactly: `v_mfma_f32_16x16x4_f32`.
@@ -162,9 +162,10 @@ impl<const TM: usize, const TN: usize> ComputePolicy for VectorDot4<TM, TN> {
     type Accumulator = i32;
 }
 
-/// Matrix units: a subgroup of 32 lanes accumulates an SM×SN tile of C in 16×16 matrices, f16 factors
-/// and f32 sums. A lane's share is counted as SM rows of SN / 32 columns; which elements it holds is
-/// the device's own affair.
+/// Matrix units: a subgroup accumulates an SM×SN tile of C in matrices, f16 factors and f32 sums. The
+/// policy counts 32 lanes and matrices of 16×16, so that a lane's share is SM rows of SN / 32 columns;
+/// a backend may cut the same tile for a device whose subgroups have fewer lanes, or whose matrices
+/// are 8×8. Which elements a lane holds is the device's own affair.
 ///
 /// Tiles hold f16: A's a row after the other, B's a step along K after the other, which is how the
 /// units read them without a transposition.

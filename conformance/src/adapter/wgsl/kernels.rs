@@ -28,13 +28,11 @@ pub(crate) fn kernels_for(types: Types, limits: &DeviceLimits) -> Vec<KernelChoi
     if limits.software && !met_by_all {
         blocks.truncate(1);
     }
-    if limits.cooperative && operand == ElementType::F16 && !types.groups {
-        blocks.extend(decide::cooperative_blocks());
-    }
-    if limits.cooperative_f16 && operand == ElementType::F16 && !types.groups {
-        blocks.extend(decide::cooperative_f16_blocks());
-    }
     all.extend(blocks.iter().map(|block| KernelChoice::Policy(block.config)));
+    if operand == ElementType::F16 && !types.groups {
+        let units = [false, true].map(|f16_sums| decide::matrix_blocks(limits, f16_sums));
+        all.extend(units.into_iter().flatten().map(KernelChoice::Policy));
+    }
     // Few enough that workgroups get parts of several blocks, and blocks parts of several ones.
     let shared = match operand.accumulator() {
         ElementType::I32 if weights == ElementType::I4 => vec![decide::integer_blocks()[1]],
