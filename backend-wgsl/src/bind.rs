@@ -3,7 +3,7 @@
 use lapidary_core::{Error, Layout, Placement, Problem, Shape, Tensor, TensorSlice};
 
 use crate::decide::{
-    self, COPY_TILE, Chunk, Kernel, Pass, Reads, Stage, Store, Vector, bands, largest_band,
+    self, Chunk, CopyWay, Kernel, Pass, Reads, Stage, Store, Vector, bands, largest_band,
     pack_workgroups, reduce_workgroups,
 };
 use crate::device::Wgsl;
@@ -245,9 +245,9 @@ impl Wgsl {
         let source = Source { layout, ..source };
         let copied =
             Layout { batch_stride: reads.layout.batch_stride, ..Layout::row_major(1, copy.pitch) };
-        let lines_are_near = layout.row_stride.unsigned_abs() < layout.col_stride.unsigned_abs();
         let access = Access::ReadOnlyInputs;
-        let text = emit::copy(source.tensor.element(), copy.order, lines_are_near, access);
+        let way = CopyWay::of(copy.order, source.tensor.element(), layout);
+        let text = emit::copy(source.tensor.element(), copy.order, way, access);
         let pipeline = self.inner.pipeline(Pass::Copy(copy.order).name(), text, access, 0)?;
         let types = [source.tensor.element(), target.element()];
         let count = [copy.batch, lines, problem.k];
@@ -272,6 +272,7 @@ impl Wgsl {
                 params.c.row = copy.pitch as u32;
                 params.c.batch = reads.layout.batch_stride as u32;
                 let uniform = self.uniform(&params)?;
+                let [x, y] = way.workgroups(&band, target.element());
                 Ok(Dispatch {
                     pipeline: pipeline.clone(),
                     bindings: self.bind_group(
@@ -280,11 +281,7 @@ impl Wgsl {
                         Vec::new(),
                         &uniform,
                     )?,
-                    workgroups: [
-                        rows.div_ceil(COPY_TILE) as u32,
-                        cols.div_ceil(COPY_TILE) as u32,
-                        batch as u32,
-                    ],
+                    workgroups: [x, y, batch as u32],
                 })
             })
             .collect()

@@ -4,8 +4,8 @@
 use lapidary_core::policy::{DirectSplit, KernelConfig, Multiply, VectorFma};
 use lapidary_core::{Activation, ElementType, KernelChoice, Layout, PlanOptions, Problem};
 use lapidary_wgsl::decide::{
-    BlockRow, Decision, Store, Tuning, cooperative_blocks, cooperative_f16_blocks, decide_with,
-    dot4_blocks, float_blocks,
+    BlockRow, CopyOrder, CopyWay, Decision, Store, Tuning, cooperative_blocks,
+    cooperative_f16_blocks, decide_with, dot4_blocks, float_blocks,
 };
 use lapidary_wgsl::emit::{self, Access};
 use lapidary_wgsl::{DeviceLimits, wgpu};
@@ -132,11 +132,13 @@ fn visit_options(
     let decision = decide_with(problem, limits, options, "test").expect(&name);
     let Decision { kernel, scalar_kernel, store, traits, operands, .. } = &decision;
     for (reads, element) in [(operands.a, problem.a), (operands.b, problem.b)] {
-        for near in [false, true] {
-            if let Some(copy) = reads.copy {
-                let source = emit::copy(element, copy.order, near, Access::ReadOnlyInputs);
-                visit("copy", &source, 32 * 33 * 4, limits);
-            }
+        let Some(copy) = reads.copy else { continue };
+        let tiles = [false, true].map(|lines_are_near| CopyWay::Tiles { lines_are_near });
+        let straight = copy.order != CopyOrder::Quads && element != ElementType::I4;
+        for way in tiles.into_iter().chain(straight.then_some(CopyWay::Straight)) {
+            let source = emit::copy(element, copy.order, way, Access::ReadOnlyInputs);
+            let tile = if way == CopyWay::Straight { 0 } else { 32 * 33 * 4 };
+            visit("copy", &source, tile, limits);
         }
     }
     if decision.slices() > 1 && *store == Store::Fused {

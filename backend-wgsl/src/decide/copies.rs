@@ -33,8 +33,59 @@ impl CopyOrder {
     }
 }
 
-/// Lines and steps along K of a workgroup of the copying pass.
+/// How a copy gets there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CopyWay {
+    /// Neighbours of the operand are neighbours of the copy: sixteen bytes a thread.
+    Straight,
+    /// Through tiles in workgroup memory, an element at a time.
+    Tiles {
+        /// Whether lines (rows of A, columns of B) are nearer in the operand than steps along K.
+        lines_are_near: bool,
+    },
+}
+
+impl CopyWay {
+    /// The way for an operand of this type, whose lines (rows of A, columns of B) are the rows of `source`
+    /// and whose steps along K its columns.
+    #[must_use]
+    pub const fn of(order: CopyOrder, element: ElementType, source: Layout) -> Self {
+        let near = match order {
+            CopyOrder::AlongK => source.col_stride == 1,
+            CopyOrder::AcrossK => source.row_stride == 1,
+            CopyOrder::Quads => false,
+        };
+        // Lines of a copy of i4 start at multiples of eight bytes.
+        if near && element.bits() >= 8 {
+            Self::Straight
+        } else {
+            let [line, step] = [source.row_stride.unsigned_abs(), source.col_stride.unsigned_abs()];
+            Self::Tiles { lines_are_near: line < step }
+        }
+    }
+
+    /// Workgroups along the first two axes that write a band of a copy of elements of this type.
+    pub(crate) fn workgroups(self, band: &Band, stored: ElementType) -> [u32; 2] {
+        let [x, y] = match self {
+            Self::Straight => [
+                band.written.div_ceil(COPY_TILE * VECTOR_BITS / stored.bits()),
+                band.slow.div_ceil(COPY_TILE),
+            ],
+            Self::Tiles { .. } => {
+                [band.count[1].div_ceil(COPY_TILE), band.count[2].div_ceil(COPY_TILE)]
+            }
+        };
+        [x as u32, y as u32]
+    }
+}
+
+/// Lines and steps along K of a workgroup of the copying pass in [`CopyWay::Tiles`]; [straight](
+/// CopyWay::Straight) as many lines, or steps, by as many vectors.
 pub(crate) const COPY_TILE: usize = 32;
+
+/// Bits that a thread of a [straight](CopyWay::Straight) copy stores at once.
+const VECTOR_BITS: usize = 128;
 
 /// Copies start every line at a multiple of this many elements, whole words of any type.
 const PITCH: usize = 16;
@@ -287,8 +338,11 @@ pub(crate) fn largest_band(
         CopyOrder::Quads => [matrix, 1, copy.pitch.div_ceil(4)],
     };
     let sides = [(strides(source), element), (target, stored)];
-    // Whole words of the copy, which each belong to one band.
-    let word = 32 / stored.bits();
+    // Whole words or vectors of the copy, which each belong to one band.
+    let word = match CopyWay::of(copy.order, element, source) {
+        CopyWay::Straight => VECTOR_BITS / stored.bits(),
+        CopyWay::Tiles { .. } => 32 / stored.bits(),
+    };
     let least = match copy.order {
         CopyOrder::AlongK => [1, 1, word],
         CopyOrder::AcrossK => [1, word, 1],

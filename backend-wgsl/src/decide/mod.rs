@@ -23,8 +23,8 @@ pub use automatic::{
 };
 pub use chunk::Chunk;
 pub(crate) use chunk::{PACK_THREADS, REDUCE_THREADS, pack_workgroups, reduce_workgroups};
-pub(crate) use copies::{COPY_TILE, bands, largest_band, packed_b};
-pub use copies::{CopyOrder, OperandCopy, Operands, Reads};
+pub use copies::{CopyOrder, CopyWay, OperandCopy, Operands, Reads};
+pub(crate) use copies::{bands, largest_band, packed_b};
 pub use fetch::Fetch;
 pub(crate) use kernel::register_type;
 pub use kernel::{Body, Kernel, MatrixUnits, Sizes, Skinny, Slices, Team};

@@ -25,17 +25,17 @@ use lapidary_core::policy::{Strip, TileAction};
 
 use super::place::{self, Slice, Strides};
 use super::{access, matrix_store};
-use crate::decide::{Kernel, MatrixUnits};
+use crate::decide::{Kernel, MatrixUnits, Traits};
 
 /// Elements a load fetches.
 const CHUNK: u32 = 8;
 
 /// The kernel's body; empty for a kernel without policies.
-pub(super) fn body(kernel: &Kernel, weights: ElementType, fused: bool) -> String {
+pub(super) fn body(kernel: &Kernel, traits: &Traits, fused: bool) -> String {
     let Some(config) = kernel.config else {
         return String::new();
     };
-    let sides = sides(kernel, weights);
+    let sides = sides(kernel, traits.b);
     let tile = &config.tile;
     let mut text = String::new();
     // Writing to a String cannot fail.
@@ -47,7 +47,7 @@ pub(super) fn body(kernel: &Kernel, weights: ElementType, fused: bool) -> String
         strip(&mut text, kernel)?;
         hook(&mut text, kernel, &sides, tile.release, "        ")?;
         writeln!(text, "    }}")?;
-        matrix_store::store(&mut text, kernel, fused)?;
+        matrix_store::store(&mut text, kernel, traits, fused)?;
         writeln!(text, "}}")
     });
     text

@@ -4,8 +4,8 @@ use lapidary_core::ElementType;
 
 use super::{Access, access};
 use crate::decide::{
-    Body, CopyOrder, Kernel, Parts, REDUCE_THREADS, Stage, Stream, Traits, Vector, bindings,
-    register_type,
+    Body, CopyOrder, CopyWay, Kernel, Parts, REDUCE_THREADS, Stage, Stream, Traits, Vector,
+    bindings, register_type,
 };
 
 /// The uniform block; [`crate::params::Params`] is the same in Rust.
@@ -252,12 +252,7 @@ fn sums_to_output(traits: &Traits, [sum, stored]: [&str; 2], axes: &str, access:
     )
 }
 
-pub(super) fn copy(
-    operand: ElementType,
-    order: CopyOrder,
-    lines_are_near: bool,
-    access: Access,
-) -> String {
+pub(super) fn copy(operand: ElementType, order: CopyOrder, way: CopyWay, access: Access) -> String {
     let mut text = format!("// copy: {operand}\n");
     text.push_str(&lanes(operand));
     text.push_str("const ALONG_K = 0u;\nconst ACROSS_K = 1u;\nconst QUADS = 2u;\n");
@@ -267,13 +262,19 @@ pub(super) fn copy(
         CopyOrder::Quads => "QUADS",
     };
     text.push_str(&format!("const ORDER = {order};\n"));
-    text.push_str(&flag("LINES_ARE_NEAR", lines_are_near));
+    let stored = match way {
+        CopyWay::Straight => "vec4<u32>",
+        CopyWay::Tiles { lines_are_near } => {
+            text.push_str(&flag("LINES_ARE_NEAR", lines_are_near));
+            "u32"
+        }
+    };
     text.push_str("alias Scalar = u32;\n\n");
     text.push_str(&params("vec4<u32>"));
     let input = access.input();
     text.push_str(&format!(
         "@group(0) @binding(0) var<storage, {input}> a_data: array<u32>;\n\
-         @group(0) @binding(2) var<storage, read_write> c_data: array<u32>;\n\n"
+         @group(0) @binding(2) var<storage, read_write> c_data: array<{stored}>;\n\n"
     ));
     text
 }

@@ -13,11 +13,22 @@
 
 use core::fmt::{self, Write as _};
 
-use crate::decide::{Kernel, MatrixUnits};
+use lapidary_core::Activation;
+
+use crate::decide::{Kernel, MatrixUnits, Traits};
 
 /// The sums of every subgroup to C, or to where raw sums go.
-pub(super) fn store(text: &mut String, kernel: &Kernel, fused: bool) -> fmt::Result {
-    if kernel.stores_directly() { directly(text, kernel, fused) } else { staged(text, kernel) }
+pub(super) fn store(
+    text: &mut String,
+    kernel: &Kernel,
+    traits: &Traits,
+    fused: bool,
+) -> fmt::Result {
+    if kernel.stores_directly() {
+        return directly(text, kernel, fused);
+    }
+    let long = fused && !matches!(traits.activation, Activation::None | Activation::Relu);
+    staged(text, kernel, if long { 1 } else { WRITTEN_OUT })
 }
 
 /// Matrices straight to memory, row-major: raw sums, or C where nothing happens to them.
@@ -53,8 +64,12 @@ fn directly(text: &mut String, kernel: &Kernel, fused: bool) -> fmt::Result {
     Ok(())
 }
 
+/// Stores of a thread that are written out one after the other, so that their loads from workgroup memory
+/// are on their way at once. Before a function of many instructions a store is written out once.
+const WRITTEN_OUT: u32 = 8;
+
 /// Matrices to `store_c` through workgroup memory, a row of some of them of each subgroup at a time.
-fn staged(text: &mut String, kernel: &Kernel) -> fmt::Result {
+fn staged(text: &mut String, kernel: &Kernel, written_out: u32) -> fmt::Result {
     let [rows, cols] = kernel.fragments();
     let MatrixUnits { side, lanes, .. } = kernel.matrix_units();
     let count = kernel.staged_matrices();
@@ -76,28 +91,74 @@ fn staged(text: &mut String, kernel: &Kernel) -> fmt::Result {
             for j in 0..count {
                 writeln!(text, "    coopStoreT(c_{i}_{}, &{stage}[to_{j}], pitch);", first + j)?;
             }
-            writeln!(text, "    workgroupBarrier();")?;
-            // Threads side by side store neighbours: four each, or where C does not allow that one.
-            let each = kernel.store_width;
-            let line = count * side / each;
-            let (from, value) = if each == 4 {
-                (format!("e % {line}u"), String::from("four"))
-            } else {
-                (format!("e % {line}u / 4u"), format!("four[e % {line}u % 4u]"))
-            };
             writeln!(
                 text,
-                "    for (var e = lane; e < {}u; e += {lanes}u) {{\n        \
-                 let row = at.row0 + sub_row + {}u + e / {line}u;\n        \
-                 let col = at.col0 + sub_col + {}u + e % {line}u * {each}u;\n        \
-                 let four = vec4<f32>({stage}[own + e / {line}u * pitch + {from}]);\n        \
-                 if (row < p.m && col < p.n) {{\n            \
-                 store_c(wg.z, row, col, {value});\n        }}\n    }}",
-                side * line,
+                "    workgroupBarrier();\n    \
+                 let row_{i}_{first} = at.row0 + sub_row + {}u;\n    \
+                 let col_{i}_{first} = at.col0 + sub_col + {}u;",
                 i * side,
                 first * side
             )?;
+            stores(text, kernel, stage, [i, first], written_out)?;
         }
     }
     Ok(())
+}
+
+/// A thread's part of the matrices in `stage` to `store_c`: threads side by side store neighbours, four
+/// each, or where C does not allow that one.
+fn stores(
+    text: &mut String,
+    kernel: &Kernel,
+    stage: &str,
+    [i, first]: [u32; 2],
+    written_out: u32,
+) -> fmt::Result {
+    let MatrixUnits { side, lanes, .. } = kernel.matrix_units();
+    let each = kernel.store_width;
+    let line = kernel.staged_matrices() * side / each;
+    // Stores of a subgroup, of a thread, and of a thread in a turn.
+    let all = side * line;
+    let own = all.div_ceil(lanes);
+    let turn = (1..=own.min(written_out)).rev().find(|turn| own.is_multiple_of(*turn)).unwrap_or(1);
+    if own == turn {
+        text.push_str("    {\n        let e = lane;\n");
+    } else {
+        writeln!(text, "    for (var e = lane; e < {}u; e += {}u) {{", lanes * own, lanes * turn)?;
+    }
+    for s in 0..turn {
+        let at = format!("{stage}[own + line_{s} * pitch + near_{s}");
+        let value = if each == 4 {
+            format!("vec4<f32>({at}])")
+        } else {
+            format!("f32({at} / 4u][near_{s} % 4u])")
+        };
+        // Matrices may have fewer vectors than a subgroup lanes.
+        let e = format!("e + {}u", s * lanes);
+        let e = if all < lanes { format!("min({e}, {}u)", all - 1) } else { e };
+        writeln!(
+            text,
+            "        let line_{s} = ({e}) / {line}u;\n        \
+             let near_{s} = ({e}) % {line}u;\n        \
+             let sum_{s} = {value};"
+        )?;
+    }
+    let whole = kernel.sizes.map_or([false; 2], |sizes| [sizes.whole_m, sizes.whole_n]);
+    for s in 0..turn {
+        let row = format!("row_{i}_{first} + line_{s}");
+        let col = format!("col_{i}_{first} + near_{s} * {each}u");
+        let inside = [
+            (!whole[0]).then(|| format!("{row} < p.m")),
+            (!whole[1]).then(|| format!("{col} < p.n")),
+            (all < lanes).then(|| format!("lane < {all}u")),
+        ];
+        let inside = inside.into_iter().flatten().collect::<Vec<_>>().join(" && ");
+        let store = format!("store_c(wg.z, {row}, {col}, sum_{s});");
+        if inside.is_empty() {
+            writeln!(text, "        {store}")?;
+        } else {
+            writeln!(text, "        if ({inside}) {{\n            {store}\n        }}")?;
+        }
+    }
+    writeln!(text, "    }}")
 }

@@ -8,7 +8,7 @@
 //! access     load_a, load_b, load_a_vector, store_c
 //! epilogue   finish(acc, old, batch, row, col) with HAS_BETA, HAS_BIAS and one activation
 //! body       shaders/1_naive.wgsl … 7_generic.wgsl, pack_output.wgsl,
-//!            pack_rows.wgsl, copy.wgsl, reduce.wgsl; the others are written out in Rust
+//!            pack_rows.wgsl, copy*.wgsl, reduce.wgsl; the others are written out in Rust
 //! ```
 
 mod access;
@@ -24,7 +24,7 @@ mod vector;
 
 use lapidary_core::{Activation, ElementType};
 
-use crate::decide::{Body, CopyOrder, Kernel, Parts, Store, Traits};
+use crate::decide::{Body, CopyOrder, CopyWay, Kernel, Parts, Store, Traits};
 
 /// Whether inputs are bound read-only, or all buffers read_write.
 ///
@@ -84,7 +84,7 @@ pub fn multiply(kernel: &Kernel, traits: &Traits, store: Store, access: Access) 
         Body::Occupancy => include_str!("../../shaders/6_occupancy.wgsl").to_owned(),
         Body::Generic => generic::body(kernel),
         Body::Vector => vector::body(kernel, traits),
-        Body::Cooperative => cooperative::body(kernel, traits.b, fused),
+        Body::Cooperative => cooperative::body(kernel, traits, fused),
         Body::Skinny => skinny::body(kernel, traits),
         Body::Split => split::body(kernel, traits),
     });
@@ -124,16 +124,14 @@ pub fn reduce(traits: &Traits, parts: Parts, groups: u32, vectors: bool, access:
     text
 }
 
-/// The module that copies an operand into `order`, whose lines (rows of A, columns of B) are or are
-/// not neighbours in memory.
+/// The module that copies an operand into `order` this way.
 #[must_use]
-pub fn copy(
-    operand: ElementType,
-    order: CopyOrder,
-    lines_are_near: bool,
-    access: Access,
-) -> String {
-    header::copy(operand, order, lines_are_near, access) + include_str!("../../shaders/copy.wgsl")
+pub fn copy(operand: ElementType, order: CopyOrder, way: CopyWay, access: Access) -> String {
+    header::copy(operand, order, way, access)
+        + match way {
+            CopyWay::Straight => include_str!("../../shaders/copy_straight.wgsl"),
+            CopyWay::Tiles { .. } => include_str!("../../shaders/copy.wgsl"),
+        }
 }
 
 const fn buffering(num_buffers: u32) -> &'static str {
