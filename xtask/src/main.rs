@@ -6,6 +6,7 @@ mod apt;
 mod demo;
 mod hip;
 mod llvm;
+mod mesa;
 mod runner;
 mod suite;
 mod vulkan;
@@ -34,7 +35,8 @@ enum Task {
     ///
     /// Installs the software Vulkan device as the demo does, so that the WGSL tests have a device,
     /// LLVM 22, so that the CDNA tests have a compiler, and Debian's HIP runtime, so that the ROCm tests
-    /// have a library; what has none is counted as skipped.
+    /// have a library; what has none is counted as skipped. A newer software device, which has matrix units,
+    /// is fetched to the folder `target` from Debian's archive, without root.
     Test(Options),
     /// Time every kernel beside its peers; the rows go to `target/bench.csv`.
     ///

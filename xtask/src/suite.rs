@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use crate::Options;
 use crate::hip;
 use crate::llvm;
+use crate::mesa::Mesa;
 use crate::runner::{self, Outcome, Runner, cargo};
 use crate::vulkan::{self, Wanted};
 
@@ -46,6 +47,16 @@ const LINKED: (&str, &str) = (
      -- --show-output library",
 );
 
+/// What the system's software device does not have: matrix units.
+const MATRIX_UNITS: (&str, &str) = (
+    "Matrix units in software",
+    "test --workspace --test matrix_units --test narrow --test copies \
+     --features lapidary-core/ndarray,lapidary-core/faer -- --show-output",
+);
+
+/// Set where matrix units are known to be there: their absence is then a failure, no reason to skip.
+const REQUIRE_UNITS: (&str, &str) = ("LAPIDARY_REQUIRE_MATRIX_UNITS", "1");
+
 /// Views, layouts, validation and quantisation of the core, without undefined behaviour: what needs
 /// minutes in an interpreter is left out, and so is the CPU backend, whose vector instructions it does
 /// not know.
@@ -63,7 +74,7 @@ pub(crate) fn run(options: Options) -> bool {
     let titles = [VULKAN, LLVM, HIP]
         .into_iter()
         .chain(CHECKS.map(|(title, _)| title))
-        .chain([TESTS.0, LINKED.0, MIRI.0])
+        .chain([TESTS.0, MATRIX_UNITS.0, LINKED.0, MIRI.0])
         .collect::<Vec<_>>();
     let mut runner = Runner::new(&titles);
     let device = runner.step(VULKAN, || vulkan::ensure(Wanted::Any, !options.no_install));
@@ -84,6 +95,16 @@ pub(crate) fn run(options: Options) -> bool {
         }
         runner::run_tests(&mut command, &mut skips)
     });
+    let units = runner.step(MATRIX_UNITS.0, || {
+        let mesa = match Mesa::ensure(!options.no_install) {
+            Ok(mesa) => mesa,
+            Err(why) => return Outcome::Skipped(why),
+        };
+        let mut command = cargo(&[]);
+        mesa.runs(&mut command);
+        command.args(words(MATRIX_UNITS.1)).env("LAPIDARY_REQUIRE_GPU", "1");
+        runner::run_tests(command.env(REQUIRE_UNITS.0, REQUIRE_UNITS.1), &mut skips)
+    });
     runner.step(LINKED.0, || run_linked(&hip));
     let miri = runner.step(MIRI.0, run_miri);
 
@@ -96,6 +117,9 @@ pub(crate) fn run(options: Options) -> bool {
     }
     if let Outcome::Skipped(why) = hip {
         notes.push(format!("the ROCm tests had no HIP runtime: {why}"));
+    }
+    if let Outcome::Skipped(why) = units {
+        notes.push(format!("the kernels on matrix units had no software device to run on: {why}"));
     }
     if let Outcome::Skipped(why) = miri {
         notes.push(format!("nothing ran under Miri: {why}"));

@@ -33,6 +33,16 @@ fn noted(device: &'static Option<Wgsl>) -> Option<&'static Wgsl> {
     device.as_ref()
 }
 
+/// Says that the device lists no cooperative matrices of this kind.
+///
+/// # Panics
+/// If `LAPIDARY_REQUIRE_MATRIX_UNITS` is 1.
+pub(crate) fn lacks_matrix_units(kind: &str) {
+    let required = std::env::var("LAPIDARY_REQUIRE_MATRIX_UNITS").is_ok_and(|value| value == "1");
+    assert!(!required, "the device lists no cooperative matrices {kind}");
+    println!("skipped: the device lists no cooperative matrices {kind}");
+}
+
 /// The adapter with all it has.
 pub(crate) fn device() -> Option<&'static Wgsl> {
     static DEVICE: OnceLock<Option<Wgsl>> = OnceLock::new();
