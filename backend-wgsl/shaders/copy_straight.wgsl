@@ -14,7 +14,7 @@
 // p.n is where a dispatch ends along the fast index, zeros behind the operand's end included.
 
 const VECTOR = 4u * PER_WORD;
-// Rounds of a thread, written out: their loads are on their way at once.
+// Rounds of a thread, few enough for a compiler to write out: their loads are on their way at once.
 const ROUNDS = 4u;
 
 // Of four words that hold elements from `first` on, the elements before `end`.

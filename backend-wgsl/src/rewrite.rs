@@ -50,6 +50,7 @@ pub const SHADERS: &[(&str, &str)] = shaders![
     "activation/silu.wgsl",
     "compute/scalar.wgsl",
     "copy.wgsl",
+    "copy_straight.wgsl",
     "element/bf16.wgsl",
     "element/f16.wgsl",
     "element/f32.wgsl",

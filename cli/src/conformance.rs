@@ -343,11 +343,15 @@ fn plant(arguments: &Arguments, report: &mut Report) -> Result<(), Failure> {
     for (name, reason) in harvest.skipped {
         report.not_planted.push(format!("{name}: {reason}"));
     }
+    for (name, reason) in harvest.left_out {
+        report.left_out.push(format!("{name}: {reason}"));
+    }
     for (name, fault) in harvest.spoiled {
         report.spoiled.push(format!("{name}: {}: {}", fault.tier.name(), fault.message));
     }
     report.planted = harvest.kills;
-    if report.planted.is_empty() && report.not_planted.is_empty() {
+    let named = [&report.not_planted, &report.left_out];
+    if report.planted.is_empty() && named.iter().all(|list| list.is_empty()) {
         let filter = arguments.filter.as_deref().unwrap_or_default();
         let reason = format!("no planted bug has {filter:?} in its name");
         return Err(Failure::NothingToCheck { reason });

@@ -8,7 +8,7 @@ fn plant(filter: &str) -> Harvest {
     let mut selection = Selection::default();
     selection.filter = Some(filter.to_owned());
     let harvest = planted::plant(&selection, &|_, _| {}).unwrap_or_else(|error| panic!("{error}"));
-    for (name, reason) in &harvest.skipped {
+    for (name, reason) in harvest.skipped.iter().chain(&harvest.left_out) {
         println!("skipped: {name}: {reason}");
     }
     for kill in &harvest.kills {
@@ -39,6 +39,14 @@ fn bugs_in_shaders() {
     }
     let required = std::env::var("LAPIDARY_REQUIRE_GPU").is_ok_and(|value| value == "1");
     assert!(!required || harvest.skipped.is_empty(), "{:?}", harvest.skipped);
+}
+
+/// On a device that lists cooperative matrices; `LAPIDARY_REQUIRE_MATRIX_UNITS` says that there is one.
+#[test]
+fn bugs_in_kernels_on_matrix_units() {
+    let harvest = plant("matrix-");
+    let required = std::env::var("LAPIDARY_REQUIRE_MATRIX_UNITS").is_ok_and(|value| value == "1");
+    assert!(!required || harvest.kills.len() >= 8, "{:?} {:?}", harvest.skipped, harvest.left_out);
 }
 
 #[test]

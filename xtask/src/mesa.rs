@@ -1,6 +1,6 @@
 //! A newer software Vulkan device than the system's, in a folder of its own: one that has matrix units.
 //!
-//! Mesa's lists cooperative matrices from 25.2 on. Debian's archive has it with all it needs, the C library
+//! Mesa 26.1 lists cooperative matrices, 25.0 does not. Debian's archive has it with all it needs, the C library
 //! included, so that nothing of the system changes and nothing is asked of it: packages are fetched and
 //! checked by `apt-get` and unpacked by `dpkg`, as any user, and programs are started by the loader that
 //! came with them.

@@ -28,6 +28,12 @@ impl KernelLab {
                 return Ok(());
             }
         };
+        // A test holds such a bug's kernel to being one where there are matrix units.
+        if bug.matrix_units && bug.choice(&clean.kernels(bug.types())).is_err() {
+            let reason = "the device lists no cooperative matrices".to_owned();
+            harvest.left_out.push((bug.name.clone(), reason));
+            return Ok(());
+        }
         let planted = match open(bug, Some(bug.changed()?)) {
             Ok(planted) => planted,
             Err(error) => {
@@ -82,7 +88,7 @@ impl Bug {
 }
 
 /// The module that is emitted for a bug's case and kernel on a software device with WebGPU's default
-/// limits and subgroups of 8 lanes, as Mesa's: what the patch of a bug in emitted text must fit.
+/// limits and subgroups of 8 lanes, as Mesa's, with matrix units if the bug is in a kernel on them: what the patch of a bug in emitted text must fit.
 ///
 /// # Errors
 /// [`PlantError::Kernel`] or [`PlantError::Device`] if there is no such kernel, or not for the case.
@@ -95,6 +101,10 @@ pub fn emitted(bug: &Bug) -> Result<String, PlantError> {
     let features = wgpu::Features::SHADER_F16;
     let mut limits = DeviceLimits::from_limits(&wgpu::Limits::default(), features, true);
     limits.subgroup_lanes = 8;
+    if bug.matrix_units {
+        limits.matrix_side = 8;
+        (limits.cooperative, limits.cooperative_f16) = (true, true);
+    }
     let kernel = bug.choice(&crate::adapter::kernels_for(bug.types(), &limits))?;
     let no_kernel = || PlantError::Kernel { bug: bug.name.clone(), kernel: bug.kernel.clone() };
     let spec = bug.case.as_ref().ok_or_else(no_kernel)?;

@@ -21,9 +21,10 @@ pub use host::HostLab;
 #[cfg(feature = "wgsl")]
 pub use kernels::emitted;
 
-const FILES: [(&str, &str); 5] = [
+const FILES: [(&str, &str); 6] = [
     ("planted/wgsl.toml", include_str!("../../planted/wgsl.toml")),
     ("planted/emitted.toml", include_str!("../../planted/emitted.toml")),
+    ("planted/matrix_units.toml", include_str!("../../planted/matrix_units.toml")),
     ("planted/hip.toml", include_str!("../../planted/hip.toml")),
     ("planted/host.toml", include_str!("../../planted/host.toml")),
     ("planted/backends.toml", include_str!("../../planted/backends.toml")),
@@ -51,6 +52,9 @@ pub struct Bug {
     /// Whether the patch is one of the text that the file emits for the case's kernel, not of the file.
     #[serde(default)]
     pub emitted: bool,
+    /// Whether its kernel is one on matrix units, which few software devices have.
+    #[serde(default)]
+    pub matrix_units: bool,
     /// The difference to the real source, in the form of `diff -u` from the repository's root.
     pub patch: String,
 }
@@ -320,6 +324,8 @@ pub struct Harvest {
     pub kills: Vec<Kill>,
     /// Name and reason of those that were not planted because something is not there.
     pub skipped: Vec<(String, String)>,
+    /// Name and reason of those in kernels that the device has not.
+    pub left_out: Vec<(String, String)>,
     /// Bugs whose case fails without the bug: no proof of anything.
     pub spoiled: Vec<(String, Fault)>,
 }

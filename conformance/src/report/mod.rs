@@ -44,6 +44,8 @@ pub struct Report {
     pub planted: Vec<Kill>,
     /// Planted bugs whose case fails without the bug too, and how.
     pub spoiled: Vec<String>,
+    /// Bugs that were left out because the device has not the kernels that they are in, and why.
+    pub left_out: Vec<String>,
     /// Bugs that were asked for and could not be planted, and what is missing for each.
     pub not_planted: Vec<String>,
 }
@@ -62,6 +64,7 @@ impl Report {
             idle: Vec::new(),
             planted: Vec::new(),
             spoiled: Vec::new(),
+            left_out: Vec::new(),
             not_planted: Vec::new(),
         }
     }
@@ -120,9 +123,10 @@ impl Serialize for Report {
             idle,
             planted,
             spoiled,
+            left_out,
             not_planted,
         } = self;
-        let mut fields = to.serialize_struct("Report", 11)?;
+        let mut fields = to.serialize_struct("Report", 12)?;
         fields.serialize_field("passed", &self.passed())?;
         fields.serialize_field("mode", mode)?;
         fields.serialize_field("seed", seed)?;
@@ -133,6 +137,7 @@ impl Serialize for Report {
         fields.serialize_field("idle", idle)?;
         fields.serialize_field("planted", planted)?;
         fields.serialize_field("spoiled", spoiled)?;
+        fields.serialize_field("left_out", left_out)?;
         fields.serialize_field("not_planted", not_planted)?;
         fields.end()
     }

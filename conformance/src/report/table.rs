@@ -379,6 +379,10 @@ fn verdict(report: &Report) -> Block {
             let why = reasons(&grouped(&report.not_planted));
             parts.push(format!("{} not planted ({why})", report.not_planted.len()));
         }
+        if !report.left_out.is_empty() {
+            let why = reasons(&grouped(&report.left_out));
+            parts.push(format!("{} left out ({why})", report.left_out.len()));
+        }
         if !report.spoiled.is_empty() {
             parts.push(format!("{} without the bug", counted(report.spoiled.len(), "failure")));
         }
