@@ -1,6 +1,7 @@
 //! Decisions: which kernel, which tile, how many dispatches. No text and no device in here.
 
 mod automatic;
+mod bands;
 mod choose;
 mod chunk;
 mod copies;
@@ -21,10 +22,12 @@ pub use automatic::{
     BlockRow, cooperative_blocks, cooperative_f16_blocks, dot4_blocks, float_blocks,
     integer_blocks, matrix_blocks,
 };
+pub use bands::CopyWay;
+pub(crate) use bands::{bands, largest_band};
 pub use chunk::Chunk;
 pub(crate) use chunk::{PACK_THREADS, REDUCE_THREADS, pack_workgroups, reduce_workgroups};
-pub use copies::{CopyOrder, CopyWay, OperandCopy, Operands, Reads};
-pub(crate) use copies::{bands, largest_band, packed_b};
+pub(crate) use copies::packed_b;
+pub use copies::{CopyOrder, OperandCopy, Operands, Reads};
 pub use fetch::Fetch;
 pub(crate) use kernel::register_type;
 pub use kernel::{Body, Kernel, MatrixUnits, Sizes, Skinny, Slices, Team};
