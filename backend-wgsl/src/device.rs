@@ -436,7 +436,7 @@ impl Wgsl {
 
 /// Sizes of a device's matrices along M, N and K, if it lists any.
 fn matrices(limits: &DeviceLimits, listed: bool) -> String {
-    let side = limits.matrix_units().side;
+    let side = limits.matrix_side;
     if listed { format!("{side}x{side}x{side}") } else { "no".to_owned() }
 }
 

@@ -77,14 +77,11 @@ impl DeviceLimits {
         }
     }
 
-    /// The matrix units that cooperative kernels are written for; those of most GPUs where none are listed.
-    pub(crate) fn matrix_units(&self) -> MatrixUnits {
+    /// The matrix units that cooperative kernels are written for, if there are any for these.
+    pub(crate) fn matrix_units(&self) -> Option<MatrixUnits> {
         let (side, lanes) = (self.matrix_side, self.subgroup_lanes);
-        if MATRIX_SIDES.contains(&side) && MATRIX_LANES.contains(&lanes) {
-            MatrixUnits { side, lanes }
-        } else {
-            MatrixUnits { side: 16, lanes: 32 }
-        }
+        let known = MATRIX_SIDES.contains(&side) && MATRIX_LANES.contains(&lanes);
+        known.then_some(MatrixUnits { side, lanes })
     }
 
     /// Takes the largest cooperative matrices of a list that the kernels have a use for: square, f16
@@ -94,18 +91,17 @@ impl DeviceLimits {
         if !MATRIX_LANES.contains(&self.subgroup_lanes) {
             return;
         }
-        for side in MATRIX_SIDES {
-            let has = |sums| {
-                listed.iter().any(|matrix| {
-                    let sizes = [matrix.m_size, matrix.n_size, matrix.k_size];
-                    sizes == [side; 3] && matrix.ab_type == F16 && matrix.cr_type == sums
-                })
-            };
-            (self.cooperative, self.cooperative_f16) = (has(F32), has(F16));
-            if self.cooperative || self.cooperative_f16 {
-                self.matrix_side = side;
-                return;
-            }
+        let has = |side, sums| {
+            listed.iter().any(|matrix| {
+                let sizes = [matrix.m_size, matrix.n_size, matrix.k_size];
+                sizes == [side; 3] && matrix.ab_type == F16 && matrix.cr_type == sums
+            })
+        };
+        // Sums in f32 are what products get unless they ask for others.
+        let with = |sums| MATRIX_SIDES.into_iter().find(|&side| has(side, sums));
+        if let Some(side) = with(F32).or_else(|| with(F16)) {
+            self.matrix_side = side;
+            (self.cooperative, self.cooperative_f16) = (has(side, F32), has(side, F16));
         }
     }
 
@@ -168,7 +164,8 @@ mod tests {
         let wide = [16, 8, 16];
         for (lanes, listed, side, sums) in [
             (32, vec![matrix(small, F16, F32), matrix(large, F16, F32)], 16, [true, false]),
-            (32, vec![matrix(large, F16, F16), matrix(small, F16, F32)], 16, [false, true]),
+            (32, vec![matrix(large, F16, F16), matrix(small, F16, F32)], 8, [true, false]),
+            (32, vec![matrix(large, F16, F16), matrix(small, F16, F16)], 16, [false, true]),
             (8, vec![matrix(small, F16, F32), matrix(small, F16, F16)], 8, [true, true]),
             (16, vec![matrix(wide, F16, F32), matrix(large, F16, F32)], 16, [true, false]),
             (32, vec![matrix(wide, F16, F32), matrix(large, F32, F32)], 0, [false, false]),

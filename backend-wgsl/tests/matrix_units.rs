@@ -7,12 +7,13 @@
 mod common;
 
 use common::Uploaded;
-use lapidary_core::policy::KernelConfig;
+use lapidary_core::policy::{CooperativeMatrixF16, KernelConfig, RegisterPrefetch};
 use lapidary_core::testing::{Arrangement, Case, Values};
 use lapidary_core::{ElementType, Error, KernelChoice, PlanOptions, Problem};
 use lapidary_wgsl::decide::{
     Body, Tuning, cooperative_blocks, cooperative_f16_blocks, decide, decide_with, matrix_blocks,
 };
+use lapidary_wgsl::emit::{self, Access};
 use lapidary_wgsl::{DeviceLimits, Wgsl, wgpu};
 
 #[test]
@@ -95,6 +96,25 @@ fn a_policy_is_cut_for_the_matrices_of_the_device() {
         assert_eq!(kernel.thread, [64, 64 / lanes]);
         let units = kernel.units.expect("matrix units");
         assert_eq!([units.side, units.lanes], [side, lanes]);
+    }
+}
+
+/// Where the lanes do not share a line of matrices evenly, the last turn stores no more than there is.
+#[test]
+fn no_lane_stores_behind_the_matrices() {
+    let config = KernelConfig::of::<RegisterPrefetch<80, 160, 16>, CooperativeMatrixF16<16, 160>>();
+    let problem = Problem::new(96, 160, 64).elements(ElementType::F16, ElementType::F32);
+    for (lanes, guard) in [(32, Some("e + 64u < 80u")), (16, None)] {
+        let mut limits = with_matrices(8, lanes);
+        limits.tuning.specialise_flops = 0.0;
+        let policy = KernelChoice::Policy(config);
+        let decision = decide(&problem, &limits, policy, "a device").expect("plans");
+        let kernel = decision.kernel.as_ref().expect("a product");
+        let text = emit::multiply(kernel, &decision.traits, decision.store, Access::ReadOnlyInputs);
+        match guard {
+            Some(guard) => assert!(text.contains(guard), "{text}"),
+            None => assert!(!text.contains("< 80u"), "{text}"),
+        }
     }
 }
 

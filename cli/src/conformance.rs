@@ -384,7 +384,7 @@ fn finish(arguments: &Arguments, report: &Report) -> Result<ExitCode, Failure> {
     written?;
     recorded?;
     if report.passed() && report.unavailable.is_empty() && !report.ran_anything() {
-        let reason = "every case was skipped, and the report says why".into();
+        let reason = "all that was asked for was skipped, and the report says why".into();
         return Err(Failure::NothingToCheck { reason });
     }
     Ok(match (report.passed(), report.unavailable.is_empty()) {

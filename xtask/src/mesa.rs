@@ -41,6 +41,12 @@ impl Mesa {
         if !fetch {
             return Err("it is not there, and --no-install was given".to_owned());
         }
+        if !has_eight_lanes() {
+            return Err(
+                "its subgroups have eight lanes, as the tests expect, on x86-64 with AVX2 only"
+                    .to_owned(),
+            );
+        }
         if !Path::new(KEYRING).exists() {
             return Err(format!("{KEYRING}, which it is checked with, is Debian's and not here"));
         }
@@ -56,19 +62,14 @@ impl Mesa {
     fn find(root: &Path) -> Option<Self> {
         let arch = std::env::consts::ARCH;
         let libraries = root.join(format!("usr/lib/{arch}-linux-gnu"));
-        let manifests = root.join("usr/share/vulkan/icd.d");
-        let manifest = ["lvp_icd.json".to_owned(), format!("lvp_icd.{arch}.json")]
-            .into_iter()
-            .map(|name| manifests.join(name))
-            .find(|path| path.exists())?;
+        let manifest = root.join("usr/share/vulkan/icd.d/lvp_icd.json");
         let found = Self { libraries, manifest };
-        found.loader().map(|_| found)
+        (found.manifest.exists() && found.loader().is_some()).then_some(found)
     }
 
     /// The program that starts programs with this folder's libraries.
     fn loader(&self) -> Option<PathBuf> {
-        let names = ["ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"];
-        names.iter().map(|name| self.libraries.join(name)).find(|path| path.exists())
+        Some(self.libraries.join("ld-linux-x86-64.so.2")).filter(|path| path.exists())
     }
 
     /// Has a `cargo` command run its programs on this device.
@@ -78,8 +79,17 @@ impl Mesa {
         let words = words.map(|word| format!("{:?}", word.to_string_lossy())).join(", ");
         command
             .args(["--config", &format!("target.\"cfg(all())\".runner = [{words}]")])
-            .env("VK_DRIVER_FILES", &self.manifest);
+            .env("VK_DRIVER_FILES", &self.manifest)
+            .env_remove("LP_NATIVE_VECTOR_WIDTH");
     }
+}
+
+/// Whether the software device has vectors, and so subgroups, of eight lanes here.
+fn has_eight_lanes() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("avx2");
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
 }
 
 fn ensured(folder: &Path) -> Result<&Path, String> {
@@ -89,7 +99,7 @@ fn ensured(folder: &Path) -> Result<&Path, String> {
 
 /// Fetches the packages and unpacks them to the folder `root` of `folder`.
 fn download(folder: &Path) -> Result<(), String> {
-    println!("about to fetch Mesa of Debian {RELEASE} from {ARCHIVE} to the folder target, 65 MB");
+    println!("about to fetch Mesa of Debian {RELEASE} from {ARCHIVE} to the folder target, 80 MB");
     let at = |name: &str| folder.join(name);
     for name in ["lists/partial", "cache/archives/partial", "root"] {
         ensured(&at(name))?;
@@ -102,6 +112,10 @@ fn download(folder: &Path) -> Result<(), String> {
         ("Dir::Etc::SourceList", at("sources.list")),
         ("Dir::Etc::SourceParts", PathBuf::from("/dev/null")),
         ("Dir::State::Lists", at("lists")),
+        // Nothing that the system's preferences would rather install or leave.
+        ("Dir::Etc::Preferences", PathBuf::from("/dev/null")),
+        ("Dir::Etc::PreferencesParts", PathBuf::from("/dev/null")),
+        ("APT::Default-Release", PathBuf::from(RELEASE)),
         // As if nothing were installed: all that it needs comes along.
         ("Dir::State::status", at("status")),
         ("Dir::Cache", at("cache")),

@@ -88,7 +88,7 @@ pub(crate) fn largest_band(
     count: [usize; 3],
     limits: &DeviceLimits,
 ) -> Result<[usize; 3], Error> {
-    let axis = limits.workgroups_per_axis as usize;
+    let axis = (limits.workgroups_per_axis as usize).max(1);
     let tiles = axis.saturating_mul(COPY_TILE);
     let mut band = [count[0].min(axis), count[1].min(tiles), count[2].min(tiles)];
     let matrix = copy.len / copy.batch.max(1);

@@ -285,7 +285,8 @@ fn cooperative(
     config: KernelConfig,
     limits: &DeviceLimits,
 ) -> Result<Kernel, Error> {
-    let units = limits.matrix_units();
+    // Without matrix units it is refused below, by what there would have to be.
+    let units = limits.matrix_units().unwrap_or_default();
     policy::check_cooperative(&config, units.lanes as usize, &name)?;
     let sums = config.compute.accumulator;
     let reason = if !(problem.a == F16 && [F16, I8, I4].contains(&problem.b)) {
@@ -293,7 +294,9 @@ fn cooperative(
     } else if problem.b_group.is_some() {
         "its weights are f16, which holds integers exactly, but not integers times a group's scale"
             .to_owned()
-    } else if !(if sums == F16 { limits.cooperative_f16 } else { limits.cooperative }) {
+    } else if limits.matrix_units().is_none()
+        || !(if sums == F16 { limits.cooperative_f16 } else { limits.cooperative })
+    {
         format!(
             "the device lists no cooperative matrix of 16x16x16 or 8x8x8 with f16 factors and {sums} \
              sums, in subgroups of 8, 16 or 32"

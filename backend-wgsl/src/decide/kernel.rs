@@ -98,6 +98,17 @@ pub struct MatrixUnits {
     pub lanes: u32,
 }
 
+impl MatrixUnits {
+    /// Those of most GPUs, and of the policies' own count.
+    const USUAL: Self = Self { side: 16, lanes: 32 };
+}
+
+impl Default for MatrixUnits {
+    fn default() -> Self {
+        Self::USUAL
+    }
+}
+
 /// Sizes and strides that are written into a kernel's text instead of being read from its
 /// parameters: the compiler folds them into the addresses, which saves the registers they take.
 ///
@@ -271,7 +282,7 @@ impl Kernel {
     pub(crate) const fn matrix_units(&self) -> MatrixUnits {
         match self.units {
             Some(units) => units,
-            None => MatrixUnits { side: 16, lanes: 32 },
+            None => MatrixUnits::USUAL,
         }
     }
 

@@ -134,7 +134,7 @@ pub(super) fn check_cooperative(
     name: &str,
 ) -> Result<(), Error> {
     let tile = &config.tile;
-    let threads = config.workgroup_threads() / config.compute.effective_lanes * lanes;
+    let threads = config.workgroup_threads() / config.compute.effective_lanes.max(1) * lanes;
     let lines = [tile.k_tile_size / 8, tile.block_tile_n / 8];
     let chunks = [tile.block_tile_m * lines[0], tile.k_tile_size * lines[1]];
     let reason = if let Some(reason) = groups_along_k(config) {

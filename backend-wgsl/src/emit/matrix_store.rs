@@ -119,7 +119,7 @@ fn stores(
     let line = kernel.staged_matrices() * side / each;
     // Stores of a subgroup, of a thread, and of a thread in a turn.
     let all = side * line;
-    let own = all.div_ceil(lanes);
+    let (own, even) = (all.div_ceil(lanes), all.is_multiple_of(lanes));
     let turn = (1..=own.min(written_out)).rev().find(|turn| own.is_multiple_of(*turn)).unwrap_or(1);
     if own == turn {
         text.push_str("    {\n        let e = lane;\n");
@@ -133,9 +133,9 @@ fn stores(
         } else {
             format!("f32({at} / 4u][near_{s} % 4u])")
         };
-        // Matrices may have fewer vectors than a subgroup lanes.
+        // The last store of some lanes may lie behind the matrices.
         let e = format!("e + {}u", s * lanes);
-        let e = if all < lanes { format!("min({e}, {}u)", all - 1) } else { e };
+        let e = if even { e } else { format!("min({e}, {}u)", all - 1) };
         writeln!(
             text,
             "        let line_{s} = ({e}) / {line}u;\n        \
@@ -150,7 +150,7 @@ fn stores(
         let inside = [
             (!whole[0]).then(|| format!("{row} < p.m")),
             (!whole[1]).then(|| format!("{col} < p.n")),
-            (all < lanes).then(|| format!("lane < {all}u")),
+            (!even).then(|| format!("e + {}u < {all}u", s * lanes)),
         ];
         let inside = inside.into_iter().flatten().collect::<Vec<_>>().join(" && ");
         let store = format!("store_c(wg.z, {row}, {col}, sum_{s});");

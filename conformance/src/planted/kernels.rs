@@ -28,9 +28,9 @@ impl KernelLab {
                 return Ok(());
             }
         };
-        // A test holds such a bug's kernel to being one where there are matrix units.
+        // A test holds such a bug's kernel to being one of a software device with matrix units.
         if bug.matrix_units && bug.choice(&clean.kernels(bug.types())).is_err() {
-            let reason = "the device lists no cooperative matrices".to_owned();
+            let reason = "its kernel is one of a software device with matrix units".to_owned();
             harvest.left_out.push((bug.name.clone(), reason));
             return Ok(());
         }
@@ -88,7 +88,8 @@ impl Bug {
 }
 
 /// The module that is emitted for a bug's case and kernel on a software device with WebGPU's default
-/// limits and subgroups of 8 lanes, as Mesa's, with matrix units if the bug is in a kernel on them: what the patch of a bug in emitted text must fit.
+/// limits and subgroups of 8 lanes, as Mesa's, with matrix units of 8×8 if the bug is in a kernel on
+/// them: what the patch of a bug in emitted text must fit.
 ///
 /// # Errors
 /// [`PlantError::Kernel`] or [`PlantError::Device`] if there is no such kernel, or not for the case.

@@ -52,7 +52,7 @@ pub struct Bug {
     /// Whether the patch is one of the text that the file emits for the case's kernel, not of the file.
     #[serde(default)]
     pub emitted: bool,
-    /// Whether its kernel is one on matrix units, which few software devices have.
+    /// Whether its kernel is one of a software device with matrix units, which few have.
     #[serde(default)]
     pub matrix_units: bool,
     /// The difference to the real source, in the form of `diff -u` from the repository's root.

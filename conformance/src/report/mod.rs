@@ -70,7 +70,7 @@ impl Report {
     }
 
     /// Whether nothing failed, every kernel that exists ran where nothing was left out, and every bug
-    /// that was asked for was planted and noticed by the tier that should.
+    /// that was asked for and not left out was planted and noticed by the tier that should.
     #[must_use]
     pub fn passed(&self) -> bool {
         self.backends.iter().all(BackendReport::passed)

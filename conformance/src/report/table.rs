@@ -348,6 +348,10 @@ fn planted_blocks(report: &Report) -> Vec<Block> {
             )]),
         ]);
     }
+    if !report.left_out.is_empty() {
+        let lines = report.left_out.iter().map(|line| format!("left out: {}", one_line(line)));
+        blocks.push(Block::Lines(lines.collect()));
+    }
     let fault = |what: String| Block::Failure { what, details: Vec::new() };
     blocks.extend(report.planted.iter().filter(|kill| !kill.as_expected()).map(|kill| {
         let by = kill.noticed.map_or("nobody", |tier| tier.name());

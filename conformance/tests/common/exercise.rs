@@ -136,10 +136,10 @@ pub(crate) fn plan(bytes: &[u8]) {
     #[cfg(feature = "wgsl")]
     {
         use lapidary_wgsl::decide::{
-            cooperative_blocks, dot4_blocks, float_blocks, integer_blocks,
+            cooperative_blocks, cooperative_f16_blocks, dot4_blocks, float_blocks, integer_blocks,
         };
         let blocks = float_blocks().into_iter().chain(integer_blocks()).chain(dot4_blocks());
-        let blocks = blocks.chain(cooperative_blocks());
+        let blocks = blocks.chain(cooperative_blocks()).chain(cooperative_f16_blocks());
         kernels.extend(blocks.map(|block| KernelChoice::Policy(block.config)));
     }
     let which = usize::from(source.byte());
@@ -169,6 +169,7 @@ pub(crate) fn plan(bytes: &[u8]) {
         let features = wgpu::Features::SHADER_F16;
         let mut limits = DeviceLimits::from_limits(&limits, features, which.is_multiple_of(3));
         limits.cooperative = asked & 16 != 0;
+        limits.cooperative_f16 = asked & 4 != 0;
         limits.subgroup_lanes = [0, 8, 16, 32][usize::from(asked >> 5 & 3)];
         limits.matrix_side = if asked & 128 != 0 { 8 } else { 16 };
         let decided = lapidary_wgsl::decide::decide_with(&problem, &limits, &options, "any");

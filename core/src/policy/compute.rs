@@ -19,8 +19,8 @@ pub enum Multiply {
     /// `acc = a₀·b₀ + a₁·b₁ + a₂·b₂ + a₃·b₃ + acc` on four i8 packed into a 32-bit word, on vectors of
     /// four columns, modulo 2³².
     VectorDot4,
-    /// `acc = a · b + acc` on matrices that a subgroup holds together, f16 factors and sums of
-    /// the accumulator's type, f32 or f16.
+    /// `acc = a · b + acc` on matrices that a subgroup holds together, f16 factors and sums of the
+    /// accumulator's type, f32 or f16.
     CooperativeMatrix,
     /// Matrix cores of CDNA3 and CDNA4 on f32, exactly: `v_mfma_f32_16x16x4_f32`.
     MfmaF32,
